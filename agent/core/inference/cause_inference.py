@@ -503,15 +503,15 @@ def infer_epoch_change(
     expired: frozenset[str],
     resubscribed: bool,
     migrated: bool,
-    follows: bool,
+    topics_may_have_changed: bool,
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
     `expired`: ids of members that had left for a restart (member epoch -2) and did not come back within their
     session. `seen_ms`: when members that left were heard of last, by id, epoch milliseconds. `resubscribed`: a member
-    that stayed changed its subscription. `follows`: the epoch is the next after the one before. One raised with
-    nobody coming, going or resubscribing answers a change of the topics: the broker has no other reason. Of epochs
-    that the log lacks nothing is known.
+    that stayed changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and
+    their records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a
+    change of them then: the broker has hardly another reason.
     """
     departures = {
         member.member_id: _session_expired(member, at_ms)
@@ -531,11 +531,11 @@ def infer_epoch_change(
         evidence.append({"kind": "migration", "to": "consumer"})
     if resubscribed:
         causes[Cause.SUBSCRIPTION_CHANGED] = 1.0
-    if not causes and not follows:
-        causes[Cause.UNKNOWN] = 0.0
-    elif not causes:
+    if not causes and topics_may_have_changed:
         causes[Cause.PARTITIONS_CHANGED] = P.topics_changed_confidence
         evidence.append({"kind": "nobody_changed"})
+    elif not causes:
+        causes[Cause.UNKNOWN] = 0.0
     # The broker raises the epoch with each change, so what comes with one epoch came at one time.
     surest = _likeliest(causes)
     return Inference(surest, tuple(sorted(causes)), causes[surest], tuple(evidence), departures)

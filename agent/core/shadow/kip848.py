@@ -136,6 +136,7 @@ class EpochGroup:
             "generations_skipped": int,
             "notes": AnomalyLog,
             "_epoch_seen": bool,
+            "_topics_hash": int,
             "_reconciled": set[str],
             "_pending": PendingChanges,
             "_pace": CommitCadence,
@@ -166,6 +167,8 @@ class EpochGroup:
         self.generations_skipped = 0
         self.notes = AnomalyLog()
         self._epoch_seen = False
+        # Of the subscribed topics, as of the newest epoch record; 0: not known (up to Kafka 4.0), or no topics.
+        self._topics_hash = 0
         # Kept as records come, so that the state of a group of thousands need not be counted out at each.
         self._reconciled: set[str] = set()
         self._pending = PendingChanges()
@@ -392,6 +395,8 @@ class EpochGroup:
         epoch = value.epoch
         self._epoch_seen = True
         self.epoch = epoch
+        same_topics = value.metadata_hash != 0 and value.metadata_hash == self._topics_hash
+        self._topics_hash = value.metadata_hash
         self._read_epoch_record(value)
         if previous is not None and epoch == previous:
             # Not a raise: a new hash of the topics, a newly validated topology, or the end of a migration. Who
@@ -418,7 +423,7 @@ class EpochGroup:
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
-            follows=previous is None or epoch == previous + 1,
+            topics_may_have_changed=not same_topics and (previous is None or epoch == previous + 1),
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
         self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)

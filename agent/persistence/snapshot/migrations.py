@@ -22,12 +22,13 @@ from agent.core.diagnosis.api import PartitionLoad
 from agent.core.diagnosis.engine import PartitionDiagnosis, RecordsAhead
 from agent.core.events.counts import PartitionCounts
 from agent.core.inference.origin_evidence import PartitionOrigins
+from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 
-FORMAT = 8
+FORMAT = 9
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -72,6 +73,7 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
         Added(PartitionLoad, "records_ahead", int),
         Added(PartitionLoad, "farthest_ahead_ms", int),
     ),
+    9: tuple(Added(group, "_topics_hash", int) for group in (ConsumerGroup, ShareGroup, StreamsGroup)),
 }
 """By the version that they came with: what changed since the version before."""
 

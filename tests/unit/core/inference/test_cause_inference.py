@@ -375,8 +375,29 @@ def test_other_reasons_to_raise_an_epoch() -> None:
     assert last_rebalance(log).inferred.causes == ("member_joined",)
     log.add(b.c_member("a", topics=["t", "u"]), b.c_epoch(3))
     assert last_rebalance(log).inferred.causes == ("subscription_changed",)
-    log.add(b.c_epoch(4))
+    log.add(b.c_epoch(4, topics_hash=100))
     assert last_rebalance(log).inferred.causes == ("partitions_changed",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cause"),
+    [
+        (99, 100, "partitions_changed"),
+        (99, 99, "unknown"),
+        (0, 0, "partitions_changed"),  # Kafka 4.0 writes none
+        (99, 0, "partitions_changed"),  # the last topic is gone
+    ],
+)
+def test_the_hash_of_the_topics_tells_whether_they_changed(before: int, after: int, cause: str) -> None:
+    for member, epoch in ((b.c_member, b.c_epoch), (b.s_member, b.s_epoch), (b.k_member, b.k_epoch)):
+        log = Log().add(member("a"), epoch(2, topics_hash=before)).add(epoch(3, topics_hash=after))
+        inferred = last_rebalance(log).inferred
+        assert (inferred.cause, inferred.confidence) == (cause, 0.0 if cause == "unknown" else 0.8)
+
+
+def test_a_hash_that_is_written_without_a_raise_counts() -> None:
+    log = Log().add(b.c_member("a"), b.c_epoch(2, topics_hash=0)).add(b.c_epoch(2)).add(b.c_epoch(3))
+    assert last_rebalance(log).inferred.cause == "unknown"
 
 
 def test_epochs_that_the_log_lacks_tell_nothing() -> None:

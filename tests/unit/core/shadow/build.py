@@ -251,8 +251,8 @@ def c_member(
     return _of_member(5, group, member_id, value)
 
 
-def c_epoch(epoch: int, *, group: str = GROUP) -> Pair:
-    return _of(3, group, consumer.ConsumerGroupMetadataValue(epoch, 99))
+def c_epoch(epoch: int, *, group: str = GROUP, topics_hash: int = 99) -> Pair:
+    return _of(3, group, consumer.ConsumerGroupMetadataValue(epoch, topics_hash))
 
 
 def c_topics(*names: str, group: str = GROUP) -> Pair:
@@ -303,8 +303,8 @@ def s_member(member_id: str, *, group: str = GROUP) -> Pair:
     return _of_member(10, group, member_id, value)
 
 
-def s_epoch(epoch: int, *, group: str = GROUP) -> Pair:
-    return _of(11, group, share.ShareGroupMetadataValue(epoch, 99))
+def s_epoch(epoch: int, *, group: str = GROUP, topics_hash: int = 99) -> Pair:
+    return _of(11, group, share.ShareGroupMetadataValue(epoch, topics_hash))
 
 
 def s_topics(initialized: Parts, *, group: str = GROUP, initializing: Parts | None = None) -> Pair:
@@ -344,8 +344,8 @@ def k_member(member_id: str, *, group: str = GROUP) -> Pair:
     return _of_member(19, group, member_id, value)
 
 
-def k_epoch(epoch: int, *, group: str = GROUP, validated: int = 0) -> Pair:
-    return _of(17, group, streams.StreamsGroupMetadataValue(epoch, 99, validated))
+def k_epoch(epoch: int, *, group: str = GROUP, validated: int = 0, topics_hash: int = 99) -> Pair:
+    return _of(17, group, streams.StreamsGroupMetadataValue(epoch, topics_hash, validated))
 
 
 def k_topology(epoch: int = 0, *, group: str = GROUP) -> Pair:
