@@ -49,6 +49,8 @@ class Explanation(NamedTuple):
 
 def infer_rebalance(facts: RebalanceFacts) -> Inference:
     """The cause of a classic group's rebalance."""
+    if facts.is_first_seen:
+        return Inference()
     change = subscription_changed(facts) or partitions_grew(facts)
     if facts.joined and not (facts.before or facts.skipped_generations or facts.migrated):
         # As groups begin: nothing is to be weighed.
@@ -504,6 +506,7 @@ def infer_epoch_change(
     resubscribed: bool,
     migrated: bool,
     topics_may_have_changed: bool,
+    is_first_seen: bool,
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
@@ -511,7 +514,8 @@ def infer_epoch_change(
     session. `seen_ms`: when members that left were heard of last, by id, epoch milliseconds. `resubscribed`: a member
     that stayed changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and
     their records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a
-    change of them then: the broker has hardly another reason.
+    change of them then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so
+    members that seem to come with it may have been there.
     """
     departures = {
         member.member_id: _session_expired(member, at_ms)
@@ -536,6 +540,8 @@ def infer_epoch_change(
         evidence.append({"kind": "nobody_changed"})
     elif not causes:
         causes[Cause.UNKNOWN] = 0.0
+    if is_first_seen:
+        causes, evidence = {Cause.UNKNOWN: 0.0}, [departure.evidence for departure in departures.values()]
     # The broker raises the epoch with each change, so what comes with one epoch came at one time.
     surest = _likeliest(causes)
     return Inference(surest, tuple(sorted(causes)), causes[surest], tuple(evidence), departures)

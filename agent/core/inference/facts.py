@@ -67,6 +67,7 @@ class RebalanceFacts:
     follow; `skipped_generations` those that never completed. `cooperative`: members keep what they have through a
     rebalance. `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
+    `is_first_seen`: the log lacks the generation before, so nothing can be compared.
     """
 
     before: Mapping[str, Member]
@@ -86,3 +87,4 @@ class RebalanceFacts:
     notice_ms: int = PARAMETERS.heartbeat_interval_ms
     joined_ms: int | None = None
     known_departures: Mapping[str, Departure] = field(default_factory=dict)
+    is_first_seen: bool = False

@@ -65,6 +65,10 @@ SIMPLE_GENERATION = -1
 """The generation of a group that only commits offsets: the broker's own number for it."""
 
 
+FIRST_GENERATION = 1
+"""The first that has members: a group is made in generation 0, and before Kafka 4.0 not written until it has any."""
+
+
 class MigratedGroup(Protocol):
     """What a classic group takes over from the KIP-848 group that it was."""
 
@@ -276,6 +280,7 @@ class ClassicGroup:
         if self.members and value.current_state_timestamp >= 0:
             sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
         cooperative = self._is_cooperative()
+        is_first_seen = previous is None and generation > FIRST_GENERATION
         facts = RebalanceFacts(
             before=old,
             after=self.members,
@@ -294,6 +299,7 @@ class ClassicGroup:
             creates_internal_topics=self._is_first and value.protocol == "stream",
             notice_ms=self.pace.notice_ms,
             known_departures=self._told_before,
+            is_first_seen=is_first_seen,
         )
         inferred = infer_rebalance(facts)
         if (took := notice_time_ms(facts, inferred)) is not None:
@@ -301,7 +307,7 @@ class ClassicGroup:
         # What brings members into a group that had lost them all ends a standstill that no rebalance began; since
         # when is kept of Connect's tasks alone.
         stopped_ms = None
-        if old or not previous or self._withheld:
+        if not is_first_seen and (old or not previous or self._withheld):
             stopped_ms = stopped_partition_ms(
                 facts,
                 inferred.began_ms,
@@ -311,7 +317,7 @@ class ClassicGroup:
                 departures=inferred.departures,
             )
         self._migrated, self._told_before = False, _NOTHING
-        self._is_first = not old
+        self._is_first = not old and not is_first_seen
         self._withheld = self._newly_withheld(old, at) if cooperative else _NOTHING
         who = (at, self.name, self.group_type)
         out: list[Transition] = [

@@ -74,7 +74,8 @@ TopicNames = Mapping[Uuid, str]
 """Topic names by id, as far as the log has shown them."""
 
 FIRST_EPOCH = 1
-"""What a coordinator starts a group's epoch and target epoch with, before it writes any (`ModernGroup`)."""
+"""What a coordinator starts a group's epoch and target epoch with, before it writes any (`ModernGroup`): so the first
+that it writes is the next, and in earlier versions this one."""
 
 NO_TARGET = -1
 """The target epoch of a group whose target assignment was deleted."""
@@ -423,6 +424,7 @@ class EpochGroup:
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
+            is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
             topics_may_have_changed=not same_topics and (previous is None or epoch == previous + 1),
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False

@@ -17,7 +17,7 @@ from agent.core.inference.origin_evidence import NOTHING, PartitionOrigins
 from agent.core.inference.origins import OriginSource
 from agent.core.protocol.states import GroupType
 from agent.core.records import RawRecord, RecordBatch
-from agent.core.shadow.classic import ClassicGroup
+from agent.core.shadow.classic import FIRST_GENERATION, ClassicGroup
 from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE, ConsumerGroup, EpochGroup, ShareGroup, StreamsGroup
 from agent.core.shadow.offsets import CommittedOffsets, MovedPositions
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, LogPosition, OffsetsDeleted, Transition
@@ -305,7 +305,7 @@ class PartitionMirror:
             )
         changes = made.replay(value, at, self.offsets)
         if group is None or leaving is not None:
-            out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= 1))
+            out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= FIRST_GENERATION))
         return out + changes
 
     def _delete_group(self, name: str, group: Group | None, at: LogPosition) -> list[Transition]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from agent.core.causes import cause_info
+from agent.core.causes import Cause, cause_info
 from agent.presentation.narrative.events import (
     Departure,
     Event,
@@ -117,9 +117,17 @@ def with_certainty(text: str, confidence: float, observed: bool) -> str:
     return text if confidence >= 1 or confidence <= 0 else f"{text} ({certainty_percent(confidence)})"
 
 
+def _is_first_seen(rebalance: Rebalance) -> bool:
+    """Whether the log lacks the generation before, so that members may have been there."""
+    is_unknown = rebalance.cause == Cause.UNKNOWN
+    return is_unknown and rebalance.previous_generation is None and rebalance.generation is not None
+
+
 def _joined_clause(rebalance: Rebalance) -> str:
     if not rebalance.joined:
         return ""
+    if _is_first_seen(rebalance):
+        return f"first seen with {member_labels(rebalance.joined)}{joins_suffix(rebalance.joined)}"
     # One that died and came back has the same client id; so have all members of a fleet, so no more is said.
     again = {member.label for member in rebalance.joined} <= {gone.member.label for gone in rebalance.left}
     return f"{member_labels(rebalance.joined)} joined{' again' if again else ''}{joins_suffix(rebalance.joined)}"
@@ -140,7 +148,7 @@ def _left_clauses(left: Sequence[Departure]) -> list[str]:
 def _cause_clause(rebalance: Rebalance) -> str:
     """What set it off, unless the members that came or went say so already."""
     ways = {gone.cause for gone in rebalance.left} | ({"member_joined"} if rebalance.joined else set())
-    if ways == {rebalance.cause}:
+    if ways == {rebalance.cause} or (rebalance.joined and _is_first_seen(rebalance)):
         return ""
     info = cause_info(rebalance.cause)
     text = info.came_first or f"cause {rebalance.cause}"

@@ -400,6 +400,16 @@ def test_a_hash_that_is_written_without_a_raise_counts() -> None:
     assert last_rebalance(log).inferred.cause == "unknown"
 
 
+def test_the_first_epoch_that_is_seen_of_an_older_group_tells_no_cause() -> None:
+    """Of a compacted topic: another left, of whom nothing is there but this epoch."""
+    log = Log().add(b.c_member("a"), b.c_member(GO)).add(b.tombstone(5, GO)).add(b.tombstone(5, "c"), b.c_epoch(57))
+    told = last_rebalance(log)
+    assert (told.inferred.cause, told.inferred.causes, told.inferred.confidence) == ("unknown", ("unknown",), 0.0)
+    assert (len(told.joined), told.inferred.evidence) == (1, ())
+    for epoch in (1, 2):
+        assert last_rebalance(Log().add(b.c_member("a"), b.c_epoch(epoch))).inferred.cause == "member_joined"
+
+
 def test_epochs_that_the_log_lacks_tell_nothing() -> None:
     log = Log().add(b.c_member("a"), b.c_epoch(2)).add(b.c_epoch(5))
     assert last_rebalance(log).inferred == Inference()

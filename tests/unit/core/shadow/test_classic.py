@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.core.inference.facts import Inference
 from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog
 from agent.core.shadow.transitions import (
     AssignmentChanged,
@@ -279,6 +280,18 @@ def test_static_members_that_change_places_with_others() -> None:
     last = [it for it in transitions if isinstance(it, Rebalanced)][-1]
     assert [who.member_id for who in last.left] == ["x-1", "b-1"]
     assert [who.member_id for who in last.joined] == ["d-1"]
+
+
+@pytest.mark.parametrize("before", [(), (commit(),)], ids=["nothing", "offsets"])
+def test_the_first_generation_that_is_seen_of_an_older_group_tells_no_cause(before: tuple[Pair, ...]) -> None:
+    """Of a compacted topic, or of a log from its middle: the members may have been there for long."""
+    log = Log().add(*before).add(classic_group(57, A, B, protocol="stream"))
+    first = only(log.replayed()[1], Rebalanced)
+    assert first.inferred == Inference()
+    assert (len(first.joined), first.previous_generation, first.stopped_partition_ms) == (2, None, None)
+    log.add(classic_group(58, A, B, protocol="stream"))
+    second = [it for it in log.replayed()[1] if isinstance(it, Rebalanced)][-1]
+    assert second.inferred.cause == "leader_rejoined", "not for internal topics, which the first generation makes"
 
 
 def test_a_generation_gap_is_counted() -> None:

@@ -58,7 +58,7 @@ def test_the_target_behind_the_epoch_belongs_to_it() -> None:
 
 JOINED = [m.member("a"), m.member("a", 2), m.member("b")]
 
-# 1-19: each way a rebalance may be told.
+# 1-21: each way a rebalance may be told.
 REBALANCES: list[tuple[Event, str]] = [
     (m.rebalance(1, joined=[m.member("a")], members=1), "`a` joined; 1 member"),  # 1
     (m.rebalance(1, joined=JOINED, members=3), "`a` (2) and `b` joined; 3 members"),  # 2: one client id of two
@@ -125,6 +125,14 @@ REBALANCES: list[tuple[Event, str]] = [
         "`a` was removed because its session timed out (observed); 2 members",
     ),  # 18
     (m.rebalance(2, "member_left", confidence=0.7), "the departure came first (likely, 70 %); 2 members"),  # 19
+    (
+        {**m.rebalance(57, "unknown", confidence=0.0, joined=JOINED, members=3), "previous_generation": None},
+        "first seen with `a` (2) and `b`; 3 members",
+    ),  # 20: the log lacks what was before
+    (
+        {**m.rebalance(57, "unknown", confidence=0.0, members=0), "previous_generation": None},
+        "cause unknown; no members",
+    ),  # 21
 ]
 
 
