@@ -3,7 +3,7 @@
 Four facts of the protocol and its clients carry this. A commit renews the session, and so does a rejoin: no session
 runs out before the session timeout has passed since both. Clients commit as they close. A poll loop that stalls
 commits nothing new, and the client leaves when `max.poll.interval.ms` has run out. And a client that an admin removes
-is told so with its next heartbeat, and joins again at once.
+is told so with its next heartbeat, and joins again at once: as one does that is restarted.
 
 Each cause is a mixture of evenly spread intervals, w · U[low, high] (`UniformInterval`, `departure_times`). With
 
@@ -33,7 +33,8 @@ a member of a classic group that committed since g has gone at
                          other's positions moved since m)
     rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
                      rebalance timeout (`rebalance_posterior`)
-    admin_removed    π · U[c, c + i], and where its client is not back, times 1 - rejoins_after_removal_share
+    admin_removed    π · U[c, c + i], and where its client is not back, times 1 - rejoins_after_removal_share,
+                     else times removed_alone_factor
     unknown          s · U[c, max(e, c + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
                      works, or silence_of_all_share where all of those have been silent since c as well
 
@@ -173,6 +174,9 @@ def departure_times(
     if not client_returned:
         # A client that is removed joins again at once: this one did not.
         prior[Cause.ADMIN_REMOVED] *= 1 - P.rejoins_after_removal_share
+    elif member.instance_id is None:
+        # So is one that was closed and started again: nothing in the log tells the two apart.
+        prior[Cause.ADMIN_REMOVED] *= P.removed_alone_factor
     scaled = {cause: scale_times(times, prior[cause]) for cause, times in out.items()}
     timeouts = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
     if len(scaled) > 1 and not any(probability_between(scaled.get(cause, ()), 0, end_ms) for cause in timeouts):

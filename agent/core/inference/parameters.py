@@ -176,6 +176,11 @@ class InferenceParameters:
     """How many of those that an admin takes out join again at once. Chosen: their next heartbeat tells them to.
     Weight 22, 0."""
 
+    removed_alone_factor: float = 0.02
+    """So much less often than an admin takes out members is it one without group.instance.id that is back at once:
+    admins' clients name single members by their instance (KIP-345), and take others out only all at once (KIP-571).
+    Chosen: restarts are as quick, and usual."""
+
     unlikely_factor: float = 0.2
     """So much less likely is what only another explanation would leave room for: an admin where a timeout may have
     run out and no commit tells; anything but a stall where a member that rejoined in the background fell silent

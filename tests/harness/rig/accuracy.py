@@ -333,8 +333,9 @@ _NOT_KNOWN = """
   how often they commit while they work is not known. A departure whose cause depends on it is `unknown_departure`.
 - Members whose session and poll timeouts are closer to each other than their commits: the likelier of the two is
   given with a low confidence, or neither.
-- An administrator who removes members: rare in these captures, and looks like LeaveGroup unless the member joins
-  again at once.
+- An administrator who removes members: rare in these captures. It is told of members with `group.instance.id` only,
+  as admins' clients name no others singly. A request made by hand that removes another looks like a quick restart,
+  and is told as one.
 - Slower hosts. Two cores ran up to 38 clients at a time.
 - Members that share a client id and a host differ only by their member ids: which of them was restarted is then
   inferred too.
