@@ -19,7 +19,6 @@ from agent.persistence.export.arrow import HISTORY, date_of
 from agent.persistence.export.columns import ESCAPED, EXTRA, known_origins, row_to_event
 from agent.presentation.narrative import findings
 
-MORE_THAN_ONE = 2
 PORTION = 1_000
 """Rows at a time."""
 
@@ -71,16 +70,9 @@ class HistoryAnswers(Answers):
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """What was kept of it. Raises `click.UsageError` where several clusters have a group of that name."""
         of_group = '"group" = $group'
-        found = self._db.execute(
-            f"SELECT DISTINCT cluster FROM history WHERE {of_group} LIMIT {MORE_THAN_ONE}", {"group": group}
-        ).fetchall()
-        if not found:
+        self._check_one_cluster(of_group, {"group": group})
+        if not self._db.execute(f"SELECT 1 FROM history WHERE {of_group} LIMIT 1", {"group": group}).fetchall():
             return None
-        if len(found) > 1:
-            clusters = " and ".join(repr(row[0]) for row in found)
-            raise click.UsageError(
-                printable(f"several clusters have a group {group!r} {self.where}, {clusters}: expected tables of one")
-            )
         bounds = {"since": since_ms, "until": until_ms}
         return Timeline(
             self._events(
@@ -97,8 +89,24 @@ class HistoryAnswers(Answers):
         return findings.select_findings(found, since_ms, until_ms, group)
 
     def all_events(self) -> list[JsonObject]:
-        """Every event."""
+        """Every event. Raises `click.UsageError` where several clusters have a group of one name."""
+        self._check_one_cluster('"group" IS NOT NULL', {})
         return self._events("true", {})
+
+    def _check_one_cluster(self, condition: str, parameters: dict[str, Any]) -> None:
+        found = self._db.execute(
+            f'FROM (SELECT DISTINCT "group", cluster FROM history WHERE {condition})'
+            ' QUALIFY count(*) OVER (PARTITION BY "group") > 1 ORDER BY ALL LIMIT 2',
+            parameters,
+        ).fetchall()
+        if found:
+            (group, one), (_, other) = found
+            raise click.UsageError(
+                printable(
+                    f"several clusters have a group {group!r} {self.where}, {one!r} and {other!r}: expected tables of"
+                    " one"
+                )
+            )
 
     def _events(self, condition: str, parameters: dict[str, Any]) -> list[JsonObject]:
         """Events in order, each once."""

@@ -109,10 +109,11 @@ def test_two_clusters_with_one_name(place: Place, tmp_path: Path) -> None:
     events = [event for event in events_of(place.records) if event["group"] == place.group]
     for cluster in ("east", "we\x1bst"):
         write([{**event, "cluster": cluster, "event_id": event["event_id"] + cluster} for event in events], tmp_path)
-    done = kshadow("timeline", place.group, "--from", tmp_path)
-    assert done.exit_code == 2
-    assert "several clusters have a group" in done.stderr
-    assert "\x1b" not in done.stderr
+    for command in (("timeline", place.group), ("explain", place.group), ("report", "--out", tmp_path / "page.html")):
+        done = kshadow(*command, "--from", tmp_path)
+        assert done.exit_code == 2
+        assert f"several clusters have a group '{place.group}'" in done.stderr
+        assert "\x1b" not in done.stderr
 
 
 def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
