@@ -11,6 +11,7 @@ import click
 
 from agent.cli.answers import Answers
 from agent.common.sanitize import printable
+from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
 from agent.history.errors import HistoryError
@@ -35,6 +36,10 @@ def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswe
 
 NEEDED = ("event_id", "type", "cluster", "group", "at_ms", "partition", "offset", EXTRA, ESCAPED)
 """Without these there are no events; what a file of another release has no column for, its events have not."""
+
+
+_HAPPENED = f"type IS DISTINCT FROM '{SAMPLE}'"
+"""A sample tells how a group stood, every minute or so: nothing happened."""
 
 
 class HistoryAnswers(Answers):
@@ -76,7 +81,8 @@ class HistoryAnswers(Answers):
         bounds = {"since": since_ms, "until": until_ms}
         return Timeline(
             self._events(
-                f"{of_group} AND at_ms >= coalesce($since, at_ms) AND at_ms <= coalesce($until, at_ms)",
+                f"{of_group} AND {_HAPPENED}"
+                " AND at_ms >= coalesce($since, at_ms) AND at_ms <= coalesce($until, at_ms)",
                 {"group": group, **bounds},
             )
         )
@@ -89,9 +95,13 @@ class HistoryAnswers(Answers):
         return findings.select_findings(found, since_ms, until_ms, group)
 
     def all_events(self) -> list[JsonObject]:
-        """Every event. Raises `click.UsageError` where several clusters have a group of one name."""
+        """Every event but samples; of a group that nothing else tells of the newest, or nobody would know of it.
+
+        Raises `click.UsageError` where several clusters have a group of one name.
+        """
         self._check_one_cluster('"group" IS NOT NULL', {})
-        return self._events("true", {})
+        only = f'SELECT arg_max(event_id, at_ms) FROM history GROUP BY "group" HAVING NOT bool_or({_HAPPENED})'
+        return self._events(f"{_HAPPENED} OR event_id IN ({only})", {})
 
     def _check_one_cluster(self, condition: str, parameters: dict[str, Any]) -> None:
         found = self._db.execute(
@@ -112,7 +122,7 @@ class HistoryAnswers(Answers):
         """Events in order, each once."""
         columns = ", ".join(map(quoted, self._columns))
         asked = self._db.sql(
-            f"SELECT {columns} FROM history WHERE {condition} AND at_ms IS NOT NULL AND event_id IS NOT NULL",
+            f"SELECT {columns} FROM history WHERE ({condition}) AND at_ms IS NOT NULL AND event_id IS NOT NULL",
             params=parameters,
         )
         # What one record shows stays in the order in which it was written. Where it was written again, in another

@@ -10,6 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import write_deltalake
 
+from agent.core.events.events import Event
+from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from tests.unit.cli.running import kshadow
 from tests.unit.history.histories import events_of, segments, write
 
@@ -114,6 +116,23 @@ def test_two_clusters_with_one_name(place: Place, tmp_path: Path) -> None:
         assert done.exit_code == 2
         assert f"several clusters have a group '{place.group}'" in done.stderr
         assert "\x1b" not in done.stderr
+
+
+def test_samples_are_no_events(place: Place, tmp_path: Path) -> None:
+    events = events_of(place.records)
+    last_ms = events[-1]["at_ms"]
+
+    def sample(group: str, at_ms: int) -> Event:
+        lag = GroupLagTotal(1, 1, 5, 1.0)
+        return sample_event(GroupSample(at_ms, 3, 7, group, "classic", "Stable", 2, 1.0, None, lag, at_ms))
+
+    write([*events, *(sample(group, last_ms + ms) for group in (place.group, "quiet") for ms in (60, 120))], tmp_path)
+    told = ("timeline", place.group, "--from")
+    assert rows(*told, tmp_path) == rows(*told, place.history)
+    assert rows("timeline", "quiet", "--from", tmp_path) == []
+    done = kshadow("report", "--from", tmp_path, "--out", tmp_path / "page.html", "--top", 0)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "quiet" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
