@@ -65,11 +65,15 @@ def planned_reading(
 
 
 def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Clocks, clocks: Clocks) -> Range:
-    """The range of a rollup, of a history with these dates. `ends` are the last times of events that are read."""
-    clocks = {cluster: max(ms, ends.get(cluster, 0)) for cluster, ms in clocks.items()}
+    """The range of a rollup, of a history with these dates. `ends` are the last times of events that are read: a
+    cluster that has no clock is known up to then."""
+    known = {it: max(ends.get(it, 0), clocks.get(it, 0)) for it in {*ends, *clocks}}
     behind = [start_of(it) for it in sorted(dates) if it > reading.whole.last]
-    horizon_ms = max([*ends.values(), *clocks.values(), *behind[:1]], default=start_of(asked.first))
-    return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
+    horizon_ms = max([*known.values(), *behind[:1]], default=start_of(asked.first))
+    if len(known) == 1 and not clocks:
+        # Later days are of the same cluster.
+        known = dict.fromkeys(known, horizon_ms)
+    return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, known)
 
 
 def no_window_over(within: Range) -> str:

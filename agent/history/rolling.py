@@ -68,8 +68,9 @@ event_of = msgspec.json.Decoder(Event).decode
 
 class Range(NamedTuple):
     """What is to be rolled up: windows that begin from `since_ms` on and before `until_ms`, both the beginnings of
-    days. Time is known to have passed up to `horizon_ms`, or what `clocks` say of a cluster: windows that end later
-    are not over. From `begins_ms` on all events are at hand, and what came before tells only how groups stood."""
+    days. Time is known to have passed up to `horizon_ms`; in each cluster up to what `clocks` say, where they say
+    anything, and one that is not among them was last heard of before. Windows that end later are not over. From
+    `begins_ms` on all events are at hand, and what came before tells only how groups stood."""
 
     since_ms: int
     until_ms: int
@@ -90,7 +91,7 @@ class Range(NamedTuple):
 
     def last_ms_of(self, cluster: str | None) -> int:
         """The same of a cluster."""
-        return min(self.clocks.get(cluster, self.horizon_ms), self.last_ms)
+        return min(self.clocks.get(cluster, self.first_ms), self.last_ms) if self.clocks else self.last_ms
 
 
 def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) -> Range:
@@ -150,6 +151,10 @@ def _of_group(
         yield from _standing(rollup, day_end_ms, history)
         day_end_ms += DAY_MS
     yield from rollup.advance(last_ms)
+    # Time has passed in other clusters: of this one there are no windows, but later days go on from how it stands.
+    while day_end_ms <= min(within.last_ms, within.until_ms):
+        yield from _stood(rollup, day_end_ms, history)
+        day_end_ms += DAY_MS
 
 
 def _standing(rollup: GroupRollup, day_end_ms: int, history: str | None) -> Rows:
@@ -157,6 +162,11 @@ def _standing(rollup: GroupRollup, day_end_ms: int, history: str | None) -> Rows
     if rollup.clock_ms is None:
         return
     yield from rollup.advance(day_end_ms)
+    yield from _stood(rollup, day_end_ms, history)
+
+
+def _stood(rollup: GroupRollup, day_end_ms: int, history: str | None) -> Rows:
+    """How the group stood when the day had ended."""
     rollup.skip(day_end_ms)
     if rollup.stands:
         row: Row = {"cluster": rollup.cluster, "group": rollup.group, "group_type": rollup.group_type}

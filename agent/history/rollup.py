@@ -154,8 +154,9 @@ class _Reading:
             self._say(NOT_DATED)
             self._view("whole", EVERY_DAY)
             ends, believed, left_out = self._extent()
-            within = range_of(since, until, min(it[0] for it in ends.values()), max(it[1] for it in ends.values()))
-            return within, believed, left_out
+            last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
+            within = range_of(since, until, min(it[0] for it in ends.values()), max(last_ms_of.values()))
+            return within._replace(clocks=last_ms_of), believed, left_out
         last = date_of(self._now_ms + AHEAD_MS)
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:

@@ -148,6 +148,7 @@ def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
     if extent.first_ms is None:
         raise no_events(job.history)
     within = range_of(job.since, job.until, extent.first_ms, max(extent.last_ms_of.values()))
+    within = within._replace(clocks=extent.last_ms_of)
     return _Needed(within, every, None, extent.believed, extent.total - extent.believed)
 
 

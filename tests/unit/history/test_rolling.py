@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.common.units import DAY_MS
+from agent.history.days import Days, Reading
 from agent.history.errors import HistoryError
+from agent.history.planning import range_read
 from agent.history.rolling import CARRIED, GroupEvent, Range, range_of, roll_up_groups, standing_of
 from agent.history.rollup_reducer import Event, Row
 
@@ -100,3 +102,33 @@ def test_a_cluster_whose_log_ended_has_no_windows_behind_its_end() -> None:
     within = Range(T0, T0 + DAY_MS, T0 + 3 * hour_ms, T0, {"gone": T0 + hour_ms, "here": T0 + 3 * hour_ms})
     rows = [row for table, row in roll_up_groups(items, within) if table == "groups" and row["window"] == "1h"]
     assert Counter(row["cluster"] for row in rows) == {"gone": 1, "here": 3}
+
+
+def test_a_cluster_without_a_clock_is_known_up_to_its_last_event() -> None:
+    asked = Days("2026-07-06", "2026-07-06")
+    reading = Reading(Days("2026-07-06", "2026-07-07"), None, None)
+    dates = ["2026-07-06", "2026-07-09"]
+    # 1: another's clock says nothing of it, and no event of it is a reason to know more of the other
+    within = range_read(asked, reading, dates, {"a": T0 + 1, "b": T0 + 2}, {"a": T0 + DAY_MS})
+    assert [within.last_ms_of(it) for it in ("a", "b", "of the days before")] == [T0 + DAY_MS, T0 + 2, T0]
+    # 2: without any clock each is up to its own
+    within = range_read(asked, reading, dates, {"a": T0 + 1, "b": T0 + 2}, {})
+    assert [within.last_ms_of(it) for it in ("a", "b")] == [T0 + 1, T0 + 2]
+    # 3: a day that comes later is of the only one
+    assert range_read(asked, reading, dates, {None: T0 + 1}, {}).last_ms_of(None) == T0 + 2 * DAY_MS
+    # 4: of a range without events, days before tell how the groups stand of whatever cluster
+    assert range_read(asked, reading, dates, {}, {}).last_ms_of("a") == T0 + 2 * DAY_MS
+
+
+def test_how_a_group_stands_outlasts_days_of_which_its_cluster_tells_nothing() -> None:
+    event = Event("x", "rebalance", T0, 0, 0, "classic", members=2)
+    within = Range(T0, T0 + DAY_MS, T0 + 2 * DAY_MS, T0, {"gone": T0 + 3_600_000, "here": T0 + 2 * DAY_MS})
+    rows = list(roll_up_groups([("gone", "g", event)], within))
+    assert [row["end_ms"] for table, row in rows if table == "groups" and row["window"] == "1h"] == [T0 + 3_600_000]
+    (stood,) = [row for table, row in rows if table == "standing"]
+    assert (stood["end_ms"], stood["phase"]) == (T0 + DAY_MS, "stable")
+    later = Range(T0 + DAY_MS, T0 + 2 * DAY_MS, T0 + 3 * DAY_MS, T0 + DAY_MS, {"gone": T0 + DAY_MS + 7_200_000})
+    back = Event("y", "member_joined", T0 + DAY_MS + 7_200_000, 0, 1, "classic")
+    rows = list(roll_up_groups([("gone", "g", standing_of(stood["state"])), ("gone", "g", back)], later))
+    hours = [row for table, row in rows if table == "groups" and row["window"] == "1h"]
+    assert [(row["start_ms"] - T0 - DAY_MS, row["stable_ms"]) for row in hours] == [(0, 3_600_000), (3_600_000,) * 2]
