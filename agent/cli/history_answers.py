@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -16,6 +17,7 @@ from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
 from agent.history.errors import HistoryError
 from agent.history.opening import Bounds, View, open_tables
+from agent.history.rollup_reducer import TOLD, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
 from agent.persistence.export.columns import ESCAPED, EXTRA, known_origins, row_to_event
 from agent.presentation.narrative import findings
@@ -136,10 +138,17 @@ class HistoryAnswers(Answers):
             for listing_of_file in sorted(listings[place], key=len, reverse=True):
                 for event in listing_of_file:
                     known = events.setdefault(event["event_id"], event)
-                    # One that was told again after a crash may have been told again without the origins.
-                    if known is not event and known_origins(event) > known_origins(known):
+                    # One that was told again after a crash may have been told with less.
+                    if known != event and _rank(known) < _rank(event):
                         events[event["event_id"]] = event
-        return list(events.values())
+        # Two tellings may be of different times.
+        return sorted(events.values(), key=_place)
+
+
+def _rank(event: JsonObject) -> tuple[Rank, str]:
+    """As rollups have it, and by all that is not in them."""
+    of_rollups = rank([event.get(name) for name in TOLD], event.get("confidence"), known_origins(event))
+    return of_rollups, json.dumps(event, sort_keys=True)
 
 
 def _place(event: JsonObject) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from agent.history.errors import HistoryError
 from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY
 
-LATER = ("origins",)
+LATER = ("confidence", "origins")
 """Columns that are read where files have them."""
 OF_EVENTS = tuple(name for name in Event.__struct_fields__ if name != "member")
 """The fields of `Event` that are columns."""

@@ -184,9 +184,9 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     """Events in the order in which they are to be taken, each once."""
     by_id: dict[str, Event] = {}
     for event in events:
-        known = by_id.get(event.event_id)
-        # One that was told again after a crash may have been told again without the origin.
-        if known is None or known.origin is None:
+        known = by_id.setdefault(event.event_id, event)
+        # One that was told again after a crash may have been told with less.
+        if known != event and known.rank < event.rank:
             by_id[event.event_id] = event
     return sorted(by_id.values(), key=lambda event: event.place)
 

@@ -236,7 +236,8 @@ def events_in_order(has_time: str, within: Range) -> str:
     of what was before that the newest; with how groups stood as `stands`."""
     columns = ", ".join(f'"{name}"' for name in _COLUMNS)
     carried = ", ".join(map(text, CARRIED))
-    # Of what came in one millisecond the last in the log; of what came with one record, either.
+    # Of what came in one millisecond the last in the log; of what came with one record, either. All that was told of
+    # one event has one rank: which of that is taken is found where events are put in order.
     newest = (
         'PARTITION BY cluster, "group", type, analyzer ORDER BY at_ms DESC, "offset" DESC NULLS LAST, event_id DESC'
     )
@@ -246,7 +247,7 @@ def events_in_order(has_time: str, within: Range) -> str:
         SELECT {columns}, NULL AS stands FROM events WHERE at_ms BETWEEN {within.first_ms} AND {within.last_ms}
         UNION ALL
         SELECT {columns}, NULL FROM events WHERE at_ms < {within.first_ms} AND type IN ({carried})
-        QUALIFY row_number() OVER ({newest}) = 1
+        QUALIFY rank() OVER ({newest}) = 1
         UNION ALL BY NAME
         SELECT cluster, "group", end_ms - 1 AS at_ms, state AS stands FROM stood
     ) ORDER BY cluster NULLS FIRST, "group" NULLS FIRST, at_ms"""

@@ -11,7 +11,8 @@ phase before. So windows that had ended stay as they were given out, whoever rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from math import floor
 from typing import Any, Literal
 
@@ -80,6 +81,8 @@ class Event(msgspec.Struct, frozen=True):
     state: str | None = None
     lag_records: int | None = None
     lag_seconds: float | None = None
+    confidence: float | None = None
+    """Read for `rank` alone."""
     origins: str | None = None
     """The column of files, as JSON; files of before have none."""
     member: Any = None
@@ -88,18 +91,29 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def origin(self) -> str | None:
         """Of a member that left, the kind of what happened to its pod; None where that is not known."""
-        found = self.member
-        if self.origins is not None:
-            try:
-                members = msgspec.json.decode(self.origins)
-            except msgspec.DecodeError:
-                return None
-            found = {"origin": next(iter(members.values()), None)} if isinstance(members, dict) else None
-        match found:
-            case {"origin": {"kind": str(kind)}} if kind in KINDS:
+        match next(iter(self._origins), None):
+            case {"kind": str(kind)} if kind in KINDS:
                 return str(kind)
             case _:
                 return None
+
+    @property
+    def _origins(self) -> list[Any]:
+        """Of each member what happened to its pod, as far as files or the topic say."""
+        if self.origins is None:
+            return [self.member["origin"]] if isinstance(self.member, dict) and "origin" in self.member else []
+        try:
+            members = msgspec.json.decode(self.origins)
+        except msgspec.DecodeError:
+            return []
+        return list(members.values()) if isinstance(members, dict) else []
+
+    @property
+    def rank(self) -> Rank:
+        """Of an event that was told twice the greater is taken."""
+        return rank(
+            [getattr(self, name) for name in TOLD], self.confidence, sum(it is not None for it in self._origins)
+        )
 
     @property
     def place(self) -> tuple[Any, ...]:
@@ -111,6 +125,18 @@ class Event(msgspec.Struct, frozen=True):
             _PLACES.get(self.type, len(_PLACES)),
             self.event_id,
         )
+
+
+TOLD = tuple(name for name in Event.__struct_fields__ if name not in ("origins", "member"))
+"""What two tellings of an event are compared by, besides origins."""
+
+Rank = tuple[int, int, float, str]
+
+
+def rank(told: Sequence[Any], confidence: float | None, origins: int) -> Rank:
+    """What is preferred where an event was told twice and differently, as after a crash: of which more `origins` are
+    known, then more of the values of `TOLD`, then with more confidence, and then either, but always the same."""
+    return origins, sum(it is not None for it in told), confidence or 0.0, json.dumps(told)
 
 
 class Window(msgspec.Struct):

@@ -52,8 +52,12 @@ def events_needed(events: DataFrame, within: Range) -> DataFrame:
     inside = events.where(F.col("at_ms").between(within.first_ms, within.last_ms)).select(*columns)
     before = events.where((F.col("at_ms") < within.first_ms) & F.col("type").isin(*CARRIED))
     analyzer = F.get_json_object("body", "$.analyzer").alias("analyzer")
-    # Of what came in one millisecond the last in the log; of what came with one record, either.
-    place = F.struct("at_ms", F.get_json_object("body", "$.offset").cast("bigint"), "event_id")
+    # Of what came in one millisecond the last in the log; of what came with one record, either. Of what was told of
+    # one event what `agent.history.rollup_reducer.rank` prefers: a body has no nulls.
+    known = F.size(F.json_object_keys("body"))
+    confidence = F.coalesce(F.get_json_object("body", "$.confidence").cast("double"), F.lit(0.0))
+    offset = F.get_json_object("body", "$.offset").cast("bigint")
+    place = F.struct("at_ms", offset, "event_id", known, confidence, "body")
     newest = before.groupBy("cluster", "group", "type", analyzer).agg(
         F.max("at_ms").alias("at_ms"), F.max_by("body", place).alias("body")
     )

@@ -135,6 +135,25 @@ def test_samples_are_no_events(place: Place, tmp_path: Path) -> None:
     assert "quiet" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_of_an_event_that_was_told_twice_rollups_and_answers_take_the_same(place: Place, tmp_path: Path) -> None:
+    events = [event for event in events_of(place.records) if event["group"] == place.group]
+    less = [{**it, "cause": "unknown", "sync_ms": None} if it["type"] == "rebalance" else it for it in events]
+    for number, portions in enumerate(([events, less], [less, events])):
+        history, out = tmp_path / f"history-{number}", tmp_path / f"rollups-{number}"
+        for portion in portions:
+            write(portion, history)
+        assert rows("timeline", place.group, "--from", history) == events
+        # The second day alone has what went before as its newest events.
+        for days in ((), ("--since", "2026-07-07")):
+            done = kshadow("history", "rollup", "--history", history, "--out", out, *days)
+            assert done.exit_code == 0, done.stderr
+            counted = {
+                it["cause"]
+                for it in rows("history", "query", "--rollups", out, "FROM causes WHERE kind = 'rebalance'")
+            }
+            assert counted == {it["cause"] for it in events if it["type"] == "rebalance"}
+
+
 def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
     done = kshadow("rollup", "--from", place.history)
     assert done.exit_code == 2

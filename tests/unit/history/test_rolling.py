@@ -12,7 +12,7 @@ from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading
 from agent.history.errors import HistoryError
 from agent.history.planning import range_read
-from agent.history.rolling import CARRIED, GroupEvent, Range, range_of, roll_up_groups, standing_of
+from agent.history.rolling import CARRIED, GroupEvent, Range, in_order, range_of, roll_up_groups, standing_of
 from agent.history.rollup_reducer import Event, Row
 
 T0 = 20_640 * DAY_MS
@@ -132,3 +132,28 @@ def test_how_a_group_stands_outlasts_days_of_which_its_cluster_tells_nothing() -
     rows = list(roll_up_groups([("gone", "g", standing_of(stood["state"])), ("gone", "g", back)], later))
     hours = [row for table, row in rows if table == "groups" and row["window"] == "1h"]
     assert [(row["start_ms"] - T0 - DAY_MS, row["stable_ms"]) for row in hours] == [(0, 3_600_000), (3_600_000,) * 2]
+
+
+def retold(**known: object) -> Event:
+    return Event("x", "rebalance", T0, 0, 0, "classic", **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("better", "other"),
+    [
+        # 1: what happened to a pod is known while Kubernetes knows it, and nothing else is worth that
+        (retold(origins='{"a":{"kind":"drained"},"b":null}'), retold(origins='{"a":null,"b":null}', members=2)),
+        # 2: of two pods
+        (retold(origins='{"a":{},"b":{}}'), retold(origins='{"a":{},"b":null}')),
+        # 3: as the topic has it
+        (retold(member={"origin": {"kind": "drained"}}), retold(member={"origin": None})),
+        # 4: with less of the log at hand less is known
+        (retold(cause="unknown", join_ms=1, sync_ms=1, confidence=0.3), retold(cause="poll_timeout", confidence=0.9)),
+        # 5: or it is less certain
+        (retold(cause="poll_timeout", confidence=0.9), retold(cause="unknown", confidence=0.3)),
+        # 6: either, but always the same
+        (retold(cause="b"), retold(cause="a")),
+    ],
+)
+def test_of_an_event_that_was_told_twice_one_is_taken_in_whatever_order(better: Event, other: Event) -> None:
+    assert in_order([better, other]) == in_order([other, better]) == [better]
