@@ -11,15 +11,18 @@ from typing import Any
 import click
 
 from agent.cli.answers import Answers
+from agent.cli.output import warn
+from agent.common.clock import now_ms
 from agent.common.sanitize import printable
 from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
 from agent.history.errors import HistoryError
-from agent.history.opening import Bounds, View, open_tables
+from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.rollup_reducer import TOLD, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
 from agent.persistence.export.columns import ESCAPED, EXTRA, known_origins, row_to_event
+from agent.persistence.export.log_clock import known_until
 from agent.presentation.narrative import findings
 
 PORTION = 1_000
@@ -32,8 +35,11 @@ def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswe
     missing = "expected a table of history, as kshadow run and kshadow spark backfill write it"
     days = Bounds(None, None if until_ms is None else date_of(until_ms))
     view = View("history", None, missing)
+    clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
+    if until_ms is not None:
+        clock_ms = min(clock_ms, until_ms)
     with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}, days):
-        yield HistoryAnswers(db, path)
+        yield HistoryAnswers(db, path, clock_ms)
 
 
 NEEDED = ("event_id", "type", "cluster", "group", "at_ms", "partition", "offset", EXTRA, ESCAPED)
@@ -49,15 +55,17 @@ class HistoryAnswers(Answers):
 
     capabilities: Capabilities = Capabilities(live=False, has_all_events=True, has_state=False)
     now_ms: int = 0
-    """The time of the newest event."""
+    """Up to when time is known to have passed: the newest event's, or later, as the history's writers told. Not after
+    the time of this machine."""
 
-    def __init__(self, db: Any, path: str) -> None:
+    def __init__(self, db: Any, path: str, clock_ms: int) -> None:
         self.where = f"in {path}"
         self._db = db
         self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
         if lacking := [name for name in NEEDED if name not in self._columns]:
             raise HistoryError(f"{path}: expected the columns of history, there is none of {', '.join(lacking)}")
-        self.now_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS now_ms FROM history")["now_ms"]
+        newest_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS at_ms FROM history")["at_ms"]
+        self.now_ms = min(max(newest_ms, clock_ms), now_ms())
 
     def groups(self) -> list[JsonObject]:
         """How groups stand is not known."""

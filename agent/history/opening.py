@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -23,6 +24,8 @@ from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import HistoryError
 from agent.history.input_schema import check_columns
 from agent.history.parquet_directory import ParquetDirectory
+from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
+from agent.persistence.export.log_clock import LogClock, decode_clock
 
 DATE = "date"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -124,6 +127,18 @@ def dates_of(path: str) -> list[str] | None:
         return None
     dates = {file.date for file in ParquetDirectory(here).files()}
     return None if None in dates else sorted(it for it in dates if it is not None)
+
+
+def clocks_of(path: str, say: Callable[[str], None]) -> list[LogClock]:
+    """What the writers of a history knew. A file that says nothing is told of and passed over."""
+    here = local_path(path)
+    found = []
+    for file in sorted((here / CLOCKS).glob("[!.]*.json")) if here is not None else ():
+        try:
+            found.append(decode_clock(file.read_bytes()))
+        except msgspec.MsgspecError as error:
+            say(f"{file}: expected up to when time has passed: {error}: passed over")
+    return found
 
 
 def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: Bounds) -> str:

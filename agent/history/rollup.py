@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,7 +24,16 @@ from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import HistoryError
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
-from agent.history.opening import EVERY_DAY, Bounds, View, dates_of, duckdb_type_of, local_path, open_tables
+from agent.history.opening import (
+    EVERY_DAY,
+    Bounds,
+    View,
+    clocks_of,
+    dates_of,
+    duckdb_type_of,
+    local_path,
+    open_tables,
+)
 from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, Replaces, of_days
 from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
 from agent.history.rolling import (
@@ -41,8 +49,6 @@ from agent.history.rolling import (
 from agent.history.rollup_reducer import STATE_VERSION, Event, Row, Rows
 from agent.history.tables import ROLLED_UP, STANDING
 from agent.persistence.export.arrow import date_of, rows_to_arrays
-from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
-from agent.persistence.export.log_clock import LogClock, decode_clock
 
 LABEL = "rollup"
 """Of the files that a batch of rollups writes, whichever engine."""
@@ -161,7 +167,7 @@ class _Reading:
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:
             raise no_events(self._history)
-        clocks = known_clocks([(it, list(self._clocks_of(it))) for it in self._history], self._now_ms, self._say)
+        clocks = known_clocks([(it, clocks_of(it, self._say)) for it in self._history], self._now_ms, self._say)
         asked = days_asked(since, until, dates, clocks)
         reading = self._standing(asked, dates)
         whole = Bounds(*reading.whole) if since or until else EVERY_DAY
@@ -202,14 +208,6 @@ class _Reading:
             raise no_events(self._history)
         believed = sum(it["events"] for it in found)
         return ends, believed, sum(it["total"] for it in found) - believed
-
-    def _clocks_of(self, path: str) -> Iterator[LogClock]:
-        here = local_path(path)
-        for file in sorted((here / CLOCKS).glob("[!.]*.json")) if here is not None else ():
-            try:
-                yield decode_clock(file.read_bytes())
-            except msgspec.MsgspecError as error:
-                self._say(f"{file}: expected up to when time has passed: {error}: passed over")
 
     def _standing(self, asked: Days, dates: Sequence[str]) -> Reading:
         """What to read for a range; and how groups stood when the day before it had ended, where that is known."""

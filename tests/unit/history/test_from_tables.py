@@ -10,10 +10,15 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import write_deltalake
 
+from agent.cli.text import iso_time
+from agent.common.clock import now_ms
+from agent.common.units import DAY_MS
 from agent.core.events.events import Event
 from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
+from agent.persistence.export.log_clock import LogClock
+from agent.persistence.export.parquet_sink import ParquetSink
 from tests.unit.cli.running import kshadow
-from tests.unit.history.histories import events_of, segments, write
+from tests.unit.history.histories import START_MS, events_of, segments, write
 
 
 class Place(NamedTuple):
@@ -133,6 +138,29 @@ def test_samples_are_no_events(place: Place, tmp_path: Path) -> None:
     done = kshadow("report", "--from", tmp_path, "--out", tmp_path / "page.html", "--top", 0)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "quiet" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_time_goes_on_after_the_last_event(place: Place, tmp_path: Path) -> None:
+    events = events_of(place.records)
+    last_ms = events[-1]["at_ms"]
+    write(events, tmp_path)
+    sink = ParquetSink(str(tmp_path))
+
+    def told() -> int:
+        return len(rows("timeline", place.group, "--from", tmp_path, "--since", "1d"))
+
+    def ends(*until: object) -> str:
+        said = kshadow("explain", place.group, "--from", tmp_path, "--full", *until)
+        return " ".join(said.stdout.split()).partition("The history ends at ")[2].partition(" UTC")[0]
+
+    assert 0 < told() < len(rows("timeline", place.group, "--from", tmp_path))
+    ended = ends()
+    sink.tell_clock(LogClock("agent", None, START_MS + 3 * DAY_MS))
+    assert told() == 0
+    assert ends() == "2026-07-09 00:00:00"
+    assert ends("--until", last_ms) == ended, "as it was then"
+    sink.tell_clock(LogClock("agent", None, now_ms() + 30 * DAY_MS))
+    assert ends() < iso_time(now_ms() + DAY_MS), "no later than now"
 
 
 def test_of_an_event_that_was_told_twice_rollups_and_answers_take_the_same(place: Place, tmp_path: Path) -> None:
