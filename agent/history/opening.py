@@ -49,6 +49,16 @@ def local_path(path: str) -> Path | None:
     return Path(urlsplit(path).path) if found[1] == "file" else None
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """What may not be read, or cannot be, is a `HistoryError`."""
+    try:
+        yield
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise HistoryError(f"{where}{error.strerror or error}") from None
+
+
 def is_delta(path: str) -> bool:
     """Whether a Delta table is there."""
     here = local_path(path)
@@ -76,9 +86,10 @@ def open_tables(db: Any, roots: Sequence[str], views: Mapping[str, View], days: 
     """
     with ExitStack() as pins:
         selects: dict[str, list[str]] = {folder: [] for folder in views}
-        for number, root in enumerate(roots):
-            for folder, select in _open_root(db, root, views, days, number, pins).items():
-                selects[folder].append(select)
+        with reading():
+            for number, root in enumerate(roots):
+                for folder, select in _open_root(db, root, views, days, number, pins).items():
+                    selects[folder].append(select)
         for folder, view in views.items():
             db.execute(f"CREATE VIEW {quoted(view.name)} AS {' UNION ALL BY NAME '.join(selects[folder])}")
         yield
@@ -114,8 +125,10 @@ def _open_root(
     return out
 
 
+@reading()
 def dates_of(path: str) -> list[str] | None:
-    """The dates by which a table is parted, in order; None where files lie in no directory of a day."""
+    """The dates by which a table is parted, in order; None where files lie in no directory of a day. Raises
+    `HistoryError`."""
     if is_delta(path):
         found = {str(it.get(DATE)) for it in _delta_table(path).partitions()}
         return None if "None" in found else sorted(found)
@@ -129,11 +142,21 @@ def dates_of(path: str) -> list[str] | None:
     return None if None in dates else sorted(it for it in dates if it is not None)
 
 
+@reading()
 def clocks_of(path: str, say: Callable[[str], None]) -> list[LogClock]:
-    """What the writers of a history knew. A file that says nothing is told of and passed over."""
+    """What the writers of a history knew. A file that says nothing is told of and passed over. Raises
+    `HistoryError`."""
     here = local_path(path)
+    if here is None:
+        return []
+    try:
+        files = sorted((here / CLOCKS).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     found = []
-    for file in sorted((here / CLOCKS).glob("[!.]*.json")) if here is not None else ():
+    for file in files:
+        if file.name.startswith(".") or file.suffix != ".json":
+            continue
         try:
             found.append(decode_clock(file.read_bytes()))
         except msgspec.MsgspecError as error:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from agent.history.arrow_types import arrow_schema
 from agent.history.engine import database, explained
 from agent.history.errors import HistoryError
-from agent.history.opening import DATE, View, is_delta, local_path, open_tables
+from agent.history.opening import DATE, View, is_delta, local_path, open_tables, reading
 from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED, TABLES
 
@@ -51,6 +51,7 @@ _NO_HISTORY = "expected a table of history, as kshadow run and kshadow spark bac
 _NO_ROLLUPS = "expected tables of rollups; kshadow history rollup or kshadow spark rollup makes them"
 
 
+@reading()
 def _tables_of(rollups: str) -> list[str]:
     here = local_path(rollups)
     if here is None:

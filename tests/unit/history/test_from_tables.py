@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -180,6 +182,35 @@ def test_of_an_event_that_was_told_twice_rollups_and_answers_take_the_same(place
                 for it in rows("history", "query", "--rollups", out, "FROM causes WHERE kind = 'rebalance'")
             }
             assert counted == {it["cause"] for it in events if it["type"] == "rebalance"}
+
+
+def test_what_may_not_be_read_is_told(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rollups = tmp_path / "rollups"
+    assert kshadow("history", "rollup", "--history", place.history, "--out", rollups).exit_code == 0
+    write(events_of(place.records)[:9], tmp_path / "clock")
+    (tmp_path / "clock" / "_clock").symlink_to("_clock")
+    listed = os.scandir
+
+    def scandir(path: Any) -> Any:
+        # Root, who runs tests in containers, may read everything.
+        if str(path).endswith("date=2026-07-07"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    day, out = "date=2026-07-07: Permission denied", tmp_path / "page.html"
+    for said, *arguments in (
+        (day, "timeline", place.group, "--from", place.history),
+        (day, "history", "query", "--history", place.history, "FROM history"),
+        (day, "history", "query", "--rollups", rollups, "FROM groups"),
+        (day, "history", "report", "--rollups", rollups, "--out", out, "--since", "2026-07-01"),
+        (day, "history", "rollup", "--history", place.history, "--out", tmp_path / "more"),
+        ("_clock: ", "timeline", place.group, "--from", tmp_path / "clock"),
+        ("_clock: ", "history", "rollup", "--history", tmp_path / "clock", "--out", tmp_path / "more"),
+    ):
+        done = kshadow(*arguments)
+        assert (done.exit_code, done.stdout) == (2, ""), arguments
+        assert said in done.stderr
 
 
 def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
