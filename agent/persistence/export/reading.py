@@ -44,13 +44,19 @@ def _line_samples(path: Path) -> Iterator[Event]:
                 yield event
 
 
+def _parquet_files(directory: Path) -> list[Path]:
+    """But those that a writer has not finished, or never will: as all readers of Parquet pass over them."""
+    found = (path.relative_to(directory) for path in directory.rglob(f"*{PARQUET}"))
+    return [directory / it for it in sorted(found) if not any(part.startswith(("_", ".")) for part in it.parts)]
+
+
 def _parquet_samples(path: Path) -> Iterator[Event]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise HistoryUnreadable(f"{path}: Parquet files need pyarrow: install kshadow[parquet]") from error
-    files = sorted(path.rglob(f"*{PARQUET}")) if path.is_dir() else [path]
+    files = _parquet_files(path) if path.is_dir() else [path]
     if not files:
         raise HistoryUnreadable(f"{path}: expected Parquet files of a history, got none")
     for file in files:

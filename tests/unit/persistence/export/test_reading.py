@@ -51,6 +51,16 @@ def test_samples_come_back_from_lines_and_from_parquet_and_nothing_else(tmp_path
     assert [it for path in files for it in samples_in(path)] == list(samples_in(directory))
 
 
+def test_what_a_writer_has_not_finished_is_passed_over(tmp_path: Path) -> None:
+    directory = written_parquet(tmp_path / ".kept" / "history", SAMPLES)
+    expected = list(samples_in(directory))
+    day = next(directory.glob("date=*"))
+    (day / ".kshadow-1234.parquet").write_bytes(b"PAR1")
+    (directory / "_scratch").mkdir()
+    (directory / "_scratch" / "staged.parquet").write_bytes(b"PAR1")
+    assert list(samples_in(directory)) == expected != []
+
+
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
