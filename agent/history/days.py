@@ -64,12 +64,11 @@ def range_of_days(since: str | None, until: str | None, dates: Collection[str]) 
         raise HistoryError("expected days with events, there are none")
     there = Days(min(dates), max(dates))
     asked = Days(since or there.first, until or there.last)
+    if asked.first > there.last or asked.last < there.first:
+        came = " to ".join(it for it in (since, until) if it)
+        raise HistoryError(f"expected days from {there.first} to {there.last}, which have events, got {came}")
     if asked.first > asked.last:
         raise HistoryError(f"expected a first day before the last, got {asked.first} and {asked.last}")
-    if asked.first > there.last or asked.last < there.first:
-        raise HistoryError(
-            f"expected days from {there.first} to {there.last}, which have events, got {asked.first} to {asked.last}"
-        )
     return asked
 
 

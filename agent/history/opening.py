@@ -168,8 +168,9 @@ def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: B
     wanted = view.wanted if view.wanted is not None else _unified([dataset.schema], [where])
     check_columns(where, dataset.schema, wanted)
     db.register(raw, dataset)
-    bounds = [f"{DATE} {sign} DATE '{day}'" for sign, day in ((">=", days.first), ("<=", days.last)) if day]
-    # A Delta table may have its dates as another type.
+    # A Delta table may have its dates as another type; what is compared with the column itself is not read in vain.
+    kind = "" if DATE in dataset.schema.names and _is_like(dataset.schema.field(DATE).type, pa.string()) else "DATE "
+    bounds = [f"{DATE} {sign} {kind}'{day}'" for sign, day in ((">=", days.first), ("<=", days.last)) if day]
     return (
         f"SELECT {', '.join(_columns(wanted, view.later, dataset.schema.names))}, CAST({DATE} AS DATE) AS {DATE}"
         f" FROM {quoted(raw)} WHERE {' AND '.join(bounds) or 'true'}"

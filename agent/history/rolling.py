@@ -99,14 +99,14 @@ def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) 
     is), of events from `first_ms` to `last_ms`. Raises `HistoryError` for days without any."""
     since_ms = _start(since) if since else first_ms // DAY_MS * DAY_MS
     until_ms = (_start(until) if until else last_ms // DAY_MS * DAY_MS) + DAY_MS
+    if since_ms > last_ms or until_ms <= first_ms:
+        came = " to ".join(it for it in (since, until) if it)
+        raise HistoryError(
+            f"expected days from {date_of(first_ms)} to {date_of(last_ms)}, which have events, got {came}"
+        )
     if since_ms >= until_ms:
         raise HistoryError(
             f"expected a first day before the last, got {date_of(since_ms)} and {date_of(until_ms - DAY_MS)}"
-        )
-    if since_ms > last_ms or until_ms <= first_ms:
-        came = f"{date_of(since_ms)} to {date_of(until_ms - DAY_MS)}"
-        raise HistoryError(
-            f"expected days from {date_of(first_ms)} to {date_of(last_ms)}, which have events, got {came}"
         )
     return Range(since_ms, until_ms, last_ms)
 

@@ -233,3 +233,19 @@ def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
     ]
     assert counts[0] == counts[1]
     assert len(counts[0]) > 100
+
+
+def test_a_day_of_a_delta_table_whose_dates_are_text(place: Place, tmp_path: Path) -> None:
+    table = ds.dataset(place.history, format="parquet", partitioning="hive").to_table()
+    number = table.column_names.index("date")
+    text = table.set_column(number, "date", table["date"].cast("string"))
+    write_deltalake(tmp_path / "text", text, partition_by=["date"])
+    days = ("--since", "2026-07-06", "--until", "2026-07-06")
+    for name, history in (("parquet", place.history), ("delta", tmp_path / "text")):
+        done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / name, *days)
+        assert done.exit_code == 0, done.stderr
+    counts = [
+        rows("history", "query", "--rollups", tmp_path / it, "FROM groups ORDER BY ALL")
+        for it in ("parquet", "delta")
+    ]
+    assert counts[0] == counts[1] != []
