@@ -60,6 +60,7 @@ def _tables_of(rollups: str) -> list[str]:
     return [name for name in STREAMED if (here / name).is_dir()] or list(TABLES)
 
 
+@reading()
 def _columns_if_empty(rollups: str, name: str) -> Any:
     """Of a table without rows, in which no file tells its columns: those that it will have; else None."""
     here = local_path(rollups)
