@@ -126,7 +126,8 @@ class PartitionMirror:
         take all of them for commits of known positions, which is by far the fastest.
         """
         keys, values = batch.keys, batch.values
-        if in_bulk:
+        gone = self._gone()
+        if in_bulk and not gone:
             is_part = start or stop < len(keys)
             some = (keys[start:stop], values[start:stop]) if is_part else (keys, values)
             if self.offsets.put_known_batch(*some):
@@ -139,7 +140,7 @@ class PartitionMirror:
         transitions: list[Transition] = []
         for index in range(start, stop):
             key, value = keys[index], values[index]
-            if value is not None and has_fixed_layout(value):
+            if not gone and value is not None and has_fixed_layout(value):
                 if put(key, value):
                     commits += 1
                     known_in_a_row += 1
@@ -158,6 +159,7 @@ class PartitionMirror:
             transitions = self.replay(record)
             if transitions:
                 break
+            gone = self._gone()
         self.record_counts[OFFSET_COMMIT] += commits
         self.next_offset = batch.offsets[index] + 1
         return index + 1, transitions
@@ -178,10 +180,11 @@ class PartitionMirror:
         self.record_counts[entry.type.name] += 1
         match entry.key:
             case OffsetCommitKey(group=group, topic=topic, partition=partition):
+                deleted = self._delete_gone(at)
                 if isinstance(entry, Tombstone):
-                    return self._delete_commit(record, group, topic, partition, at)
+                    return deleted + self._delete_commit(record, group, topic, partition, at)
                 assert record.value is not None, "only a tombstone has no value"
-                return self._commit(record, group, topic, partition, record.value)
+                return deleted + self._commit(record, group, topic, partition, record.value)
             case GroupMetadataKey(group=name):
                 out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)
             case _:
@@ -320,10 +323,24 @@ class PartitionMirror:
         if not has_members and not has_offsets:
             return [GroupDeleted(at, name, group.group_type)]
         self._leaving[name] = group
+        group.state_since_ms = at.timestamp_ms
         if has_offsets:
             # What a broker that loads the log would have: offsets, and no group record.
             self.groups[name] = ClassicGroup(name, at)
         return []
+
+    def _gone(self) -> Collection[str]:
+        """Groups whose record was deleted while they had members, and of which nothing else is left."""
+        return self._leaving.keys() - self.groups.keys() if self._leaving else ()
+
+    def _delete_gone(self, at: LogPosition) -> list[Transition]:
+        """What a migration writes has one time: groups that went before were deleted. Told with commits alone, which
+        come soon, since group records may be applied to a fork, which has no other group."""
+        out: list[Transition] = []
+        for name in sorted(self._gone()):
+            if self._leaving[name].state_since_ms != at.timestamp_ms:
+                out.append(GroupDeleted(at, name, self._leaving.pop(name).group_type))
+        return out
 
     # Consumer (KIP-848), share and streams groups.
 

@@ -8,6 +8,7 @@ import pytest
 
 from agent.core.inference.facts import Inference
 from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog
+from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -41,6 +42,7 @@ from tests.unit.core.shadow.build import (
     member,
     new_group,
     no_classic_group,
+    run_of,
     uncommit,
     worker,
 )
@@ -486,6 +488,32 @@ def test_a_deleted_group_is_gone() -> None:
     assert mirror.view(GROUP) is None
     assert (mirror.groups, list(mirror.views()), mirror.committed(GROUP)) == ({}, [], ())
     assert only(transitions, GroupDeleted).group == GROUP
+
+
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_a_group_that_goes_with_its_members_is_deleted_when_no_migration_follows(in_runs: bool) -> None:
+    """What a migration writes has one time, so commits of the same time tell nothing yet."""
+    log = Log().add(commit("x", group="other"), commit("y", group="other"), classic_group(57, A, B))
+    log.add(no_classic_group(), commit("x", 0, 11, group="other"), commit("y", 0, 11, group="other"))
+    for offset in (12, 13):
+        log.add(commit("x", 0, offset, group="other"), commit("y", 0, offset, group="other"))
+    mirror = PartitionMirror(log.partition)
+    if in_runs:
+        runs = [run_of(log.records[start:end]) for start, end in ((0, 3), (3, 4), (4, 6), (6, 10))]
+        said = [it for run in runs for it in mirror.replay_batch(run)]
+    else:
+        said = [it for record in log.records for it in mirror.replay(record)]
+    deleted = only(said, GroupDeleted)
+    assert (deleted.group, deleted.group_type, deleted.at.offset) == (GROUP, "classic", 6)
+    assert mirror.offsets.commit("other", "x", 0)[0].offset == 13  # type: ignore[index]  # it is there
+    assert mirror.record_counts["offset_commit"] == 8
+
+
+def test_a_group_that_goes_with_its_members_and_keeps_offsets_is_not() -> None:
+    log = Log().add(commit(), classic_group(57, A, B)).add(no_classic_group())
+    log.add(commit("x", group="other")).add(uncommit("x", group="other"))
+    assert [it.group for it in log.replayed()[1] if isinstance(it, GroupDeleted)] == ["other"]
+    assert log.view().state == "Empty"
 
 
 def test_a_tombstone_with_members_and_then_the_group_again() -> None:
