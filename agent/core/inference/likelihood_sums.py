@@ -102,12 +102,15 @@ class OrderSums(NamedTuple):
 NOBODY = OrderSums(1.0, 0.0, 0.0, 0.0)
 
 
-def add_departure_orders(members: list[list[DepartureTerm]], weights: OrderSums, out: Posterior) -> float:
-    """Add every order in which each member went in its own way, and in which all went in the same; their weight."""
+def add_departure_orders(
+    members: list[list[DepartureTerm]], weights: OrderSums, out: Posterior, *, one_reason: bool = True
+) -> float:
+    """Add every order in which each member went in its own way, and in which all went in the same, unless they cannot
+    have had `one_reason`; their weight."""
     if len(members) < 2:
         return add_independent_orders(members, weights, out)
     total = add_independent_orders(members, weights.scaled(1 - P.same_way_share), out)
-    for cause, prior in P.departure_shares.items():
+    for cause, prior in P.departure_shares.items() if one_reason else ():
         same = [[term for term in terms if term.cause is cause] for terms in members]
         # The prior is in each member's terms, and all went so for one reason.
         total += add_independent_orders(same, weights.scaled(P.same_way_share * prior ** (1 - len(members))), out)

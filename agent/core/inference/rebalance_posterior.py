@@ -31,6 +31,10 @@ ending(b, order): the density of the last rejoin at e, others · n(e - b) · N(e
 member was waited for, that all others had rejoined, N(e - b)^others; or, if e = b + the longest rebalance timeout,
 that the time was up: only then did members go by `rejoin_timeout`, and at least one did.
 
+Where nobody is left, all may have gone by one event at e as well, an application closed or a host lost, of the weight
+same_way_share · d · the product of what the others' densities are of d, the greatest one's, at the most 1. All that
+go in the same way then do so within a heartbeat interval.
+
 Everything is proportional; `rebalance_posterior` divides by the sum.
 """
 
@@ -40,7 +44,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
-from math import exp, log
+from math import exp, log, prod
 from typing import NamedTuple, TypeVar
 
 from agent.core.causes import Cause
@@ -115,9 +119,63 @@ def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
         terms = _departure_terms(seen, end - precision, end + precision)
         terms = [[term for term in each if term.cause is not Cause.REJOIN_TIMEOUT] for each in terms]
         add_departure_orders(terms, OrderSums(0.0, exp(remaining[-1] - highest), 0.0, 0.0), out)
+        if len(terms) > 1:
+            _add_common_end(seen, out)
     out.normalize()
     out.likeliest_starts = nlargest(P.starts_kept, weighed, key=lambda each: each[0])
     return out
+
+
+def _add_common_end(seen: RebalanceObservation, out: Posterior) -> None:
+    """Add that all went at one time for one reason: an application was closed, or a host died. The last went at the
+    end; that is one event, of the density of the member that speaks for it most, times how much less the others do.
+    Those that fell silent before went with the others, and nothing tells how: it is one event too that nothing comes
+    to the topics any more."""
+    silent = _end_densities(seen, Cause.UNKNOWN_DEPARTURE, 0)
+    unknown = [
+        density * P.silence_of_all_share / P.lone_silence_share * _share_without_goodbye(seen, times)
+        for density, times in zip(silent, seen.departure_times, strict=True)
+    ]
+    for cause, apart_ms in _COMMON_ENDS.items():
+        own = _end_densities(seen, cause, apart_ms)
+        last = _end_densities(seen, cause, 0)
+        if not (most := max(last)):
+            continue
+        weight = P.same_way_share * most
+        weight *= prod(min((density + other) / most, 1.0) for density, other in zip(own, unknown, strict=True))
+        if not weight:
+            continue
+        for causes, density, other in zip(out.cause_probabilities, own, unknown, strict=True):
+            known = density / (density + other)
+            causes[cause] = causes.get(cause, 0.0) + weight * known
+            causes[Cause.UNKNOWN_DEPARTURE] = causes.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight * (1 - known)
+        out.departed_first[cause] = out.departed_first.get(cause, 0.0) + weight
+        out.total_weight += weight
+
+
+def _share_without_goodbye(seen: RebalanceObservation, times: TimesByCause) -> float:
+    """How much less usual a goodbye at the end is of a member than its mere silence until then: nothing less where it
+    says none."""
+    low, high = seen.end_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
+    goodbye, silence = (
+        probability_between(its, low, high) / total if (total := sum(it.share for it in its)) else None
+        for its in (times.get(Cause.MEMBER_LEFT, ()), times.get(Cause.UNKNOWN_DEPARTURE, ()))
+    )
+    return max(1 - goodbye / silence, 0.0) if silence and goodbye is not None else 0.0
+
+
+def _end_densities(seen: RebalanceObservation, cause: Cause, apart_ms: int) -> list[float]:
+    """The density of going so within that time before the end, of each that went."""
+    low, high = seen.end_ms - apart_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
+    return [probability_between(times.get(cause, ()), low, high) / (high - low) for times in seen.departure_times]
+
+
+_COMMON_ENDS = {
+    Cause.MEMBER_LEFT: 0,
+    # Members that die together sent their last heartbeats up to an interval apart.
+    Cause.SESSION_TIMEOUT: P.heartbeat_interval_ms,
+}
+"""How far apart, in milliseconds, members go of which one event takes all."""
 
 
 def _median_start_ms(weighed: Sequence[tuple[float, StartInterval]]) -> float | None:
@@ -257,7 +315,13 @@ def _ending(seen: RebalanceObservation, commits: LastCommits, start: StartInterv
 
 
 def _add_orders(
-    terms: list[list[DepartureTerm]], before: float, by_departure: float, ending: _Ending, out: Posterior
+    terms: list[list[DepartureTerm]],
+    before: float,
+    by_departure: float,
+    ending: _Ending,
+    out: Posterior,
+    *,
+    one_reason: bool = True,
 ) -> float:
     """Add every order of departures, `before` the weight of what began the rebalance before any of them and
     `by_departure` that of a departure that began it; their weight."""
@@ -268,12 +332,12 @@ def _add_orders(
         before * ending.by_departure,
         by_departure * ending.by_departure,
     )
-    total = add_departure_orders(alive, weights, out)
+    total = add_departure_orders(alive, weights, out, one_reason=one_reason)
     if ending.by_timer and alive != terms:
         timed = OrderSums(before * ending.by_timer, by_departure * ending.by_timer, 0.0, 0.0)
         # All orders in which the time was up, less those in which nobody was dropped for it.
-        total += add_departure_orders(terms, timed, out)
-        total += add_departure_orders(alive, timed.scaled(-1.0), out)
+        total += add_departure_orders(terms, timed, out, one_reason=one_reason)
+        total += add_departure_orders(alive, timed.scaled(-1.0), out, one_reason=one_reason)
     return total
 
 
@@ -304,7 +368,9 @@ def _add_start_interval(
         returned_before = _departure_terms(seen, start.low_ms, start.high_ms, returned_before=True)
         out.joined_first += _add_orders(returned_before, again, 0.0, ending, out)
     went = alone * came * (P.replacement_odds if seen.new_members else 1.0)
-    _add_orders(terms, 0.0, went, ending, out)
+    # Of those that go for one reason and leave nobody, the first and the last are hardly further apart.
+    is_apart = seen.emptied and start.high_ms < end - P.heartbeat_interval_ms - P.late_heartbeat_ms
+    _add_orders(terms, 0.0, went, ending, out, one_reason=not is_apart)
 
 
 def _departure_terms(

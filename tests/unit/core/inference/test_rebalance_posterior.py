@@ -136,6 +136,41 @@ def test_all_died_together() -> None:
     assert inferred.causes == ("session_timeout",)
 
 
+BARE_A, BARE_B = (replace(it, assignment={}) for it in (A, B))
+
+# Why, who was there, commits, how long the generation lasted: all went at one time, and the topics were silent.
+CLOSED_IN_SILENCE = [
+    ("nothing was committed since they came", [A, B, C], {"a": 16_162, "b": 16_165, "c": 16_170}, 16_160),
+    ("one has all partitions", [BARE_A, BARE_B, C], {"c": 14_165}, 14_162),
+    ("one committed in the generation before", [A, B, C], {"c": 19_674}, 19_335),
+    ("they were there for long", [A, B, C], {"a": 62_000, "b": 62_001, "c": 62_002}, 61_990),
+]
+
+
+@pytest.mark.parametrize(("why", "members", "silent", "lasted"), CLOSED_IN_SILENCE)
+def test_members_that_were_closed_together_in_silence(
+    why: str, members: list[Member], silent: dict[str, int], lasted: int
+) -> None:
+    """An application that is closed and a host that dies look alike then: several sessions that end by chance, one
+    after another, are no answer."""
+    inferred = infer_rebalance(facts(members, [], silent, lasted=lasted))
+    assert set(how(inferred).values()) == {"unknown_departure"}, why
+    assert inferred.cause == "unknown_departure", why
+
+
+def test_members_that_died_together_as_they_came() -> None:
+    """The moment tells: their sessions began with the generation."""
+    inferred = infer_rebalance(facts([A, B, C], [], {"c": S + 10_000}, lasted=S + 2))
+    assert set(how(inferred).values()) == {"session_timeout"}
+
+
+def test_static_members_that_stopped_together() -> None:
+    """They say no goodbye, so whatever stopped them their sessions ran out."""
+    static = [replace(it, instance_id=it.client_id) for it in (A, B, C)]
+    inferred = infer_rebalance(facts(static, [], {}, lasted=15_018))
+    assert set(how(inferred).values()) == {"session_timeout"}
+
+
 def test_one_left_and_a_dead_one_was_waited_for() -> None:
     """The join phase ended to the moment as the session ran out; those who stay had noticed long before."""
     silent = {"a": 9_000, "b": S, "c": 7_500, "d": 7_000}
