@@ -359,11 +359,13 @@ def kip848_departure_probabilities(
     library, committed = library_named(member.client_library), activity.last_commit_ms
     last = max(it for it in (committed, seen_ms) if it is not None)
     out = {Cause.SESSION_TIMEOUT: _kip848_session_expiry_times(member, last, interval, at_ms)}
-    if committed is not None:
+    if committed == last:
         out[Cause.MEMBER_LEFT] = close_times(committed, interval, library)
     else:
-        # With nothing to commit any time is as good.
-        out[Cause.MEMBER_LEFT] = (UniformInterval(1.0, last, max(at_ms, last + interval)),)
+        # With nothing to commit any time is as good; and where others committed what it has, it is idle.
+        idle = P.idle_member_share
+        works = 1.0 if committed is None else idle + (1 - idle) * exp(-(at_ms - last) / interval)
+        out[Cause.MEMBER_LEFT] = (UniformInterval(works, last, max(at_ms, last + interval)),)
     if member.rebalance_timeout_ms is not None and library.stall_end is StallEnd.REBALANCE_TIMEOUT:
         poll, since = member.rebalance_timeout_ms, last if committed is None else committed
         polled = _earliest_last_poll_ms(since, interval)

@@ -289,6 +289,14 @@ def test_a_member_without_a_poll_timeout() -> None:
     assert infer_kip848_departure(gone, CommitActivity(END - 5, 1_000), END).cause == "member_left"
 
 
+def test_a_member_that_came_back_to_silent_partitions() -> None:
+    """Whoever had them committed last, long before it came; the session of such a group is no shorter than 45 s but
+    for operators."""
+    gone = replace(A, session_timeout_ms=None, client_library="librdkafka")
+    told = infer_kip848_departure(gone, CommitActivity(END - 61_900, 1_000), END, seen_ms=END - 24_100)
+    assert told.cause != "session_timeout"
+
+
 @pytest.mark.parametrize(("others_ms", "told"), [(100, "session_timeout"), (25_000, "unknown_departure")])
 def test_where_all_fell_silent_a_silence_tells_nothing(others_ms: int, told: str) -> None:
     """Nothing comes to the topic any more, so nobody commits, and one closes."""
