@@ -64,6 +64,10 @@ class Answers(GroupQueries, Protocol):
         """What time is told of, where one was asked for; epoch milliseconds, never later than what there is."""
         return None
 
+    def samples(self, group: str) -> list[JsonObject]:
+        """How a group stood from time to time (events `group_sample`), where that is kept."""
+        return []
+
     def last_with_members(self, group: str) -> LastMembership | None:
         """The group asked for, which has no members, when it last had some; None if it is not known to have had."""
         return None

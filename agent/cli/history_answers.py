@@ -46,7 +46,7 @@ NEEDED = ("event_id", "type", "cluster", "group", "at_ms", "partition", "offset"
 """Without these there are no events; what a file of another release has no column for, its events have not."""
 
 
-_HAPPENED = f"type IS DISTINCT FROM '{SAMPLE}'"
+_HAPPENED = f"(type IS DISTINCT FROM '{SAMPLE}')"
 """A sample tells how a group stood, every minute or so: nothing happened."""
 
 
@@ -96,6 +96,10 @@ class HistoryAnswers(Answers):
                 {"group": group, **bounds},
             )
         )
+
+    def samples(self, group: str) -> list[JsonObject]:
+        """As often as the agent was told to write them."""
+        return self._events(f'"group" = $group AND NOT {_HAPPENED}', {"group": group})
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None

@@ -156,6 +156,7 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     """A group's rollouts; ends the command where there is no such group."""
     from agent.cli.agent_client import AgentClient
     from agent.cli.answers import no_such_group
+    from agent.core.events.events import sort_events
     from agent.core.queries import Rollouts
     from agent.presentation.narrative.staleness import known_until_ms
     from agent.presentation.rollouts.rollout_list import known_since_ms, rollouts_json
@@ -171,7 +172,8 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     form = answers.describe(group)
     members = None if form is None else len(form["members"])
     until_ms, since_ms = known_until_ms(form, answers.now_ms), past.complete_since_ms
-    told = rollouts_json(group, past.events, until_ms, members, complete_since_ms=since_ms)
+    events = sort_events([*past.events, *samples]) if (samples := answers.samples(group)) else past.events
+    told = rollouts_json(group, events, until_ms, members, complete_since_ms=since_ms)
     return Rollouts(told, known_since_ms(past.events, since_ms))
 
 

@@ -73,7 +73,7 @@ def produce(broker: EmbeddedBroker, partition: int, records: list[tuple[bytes, b
             "compression.type": codec,
             "message.max.bytes": 1_000_000_000,
             "batch.size": 1_000_000_000,
-            "linger.ms": 500,
+            "linger.ms": 30_000,  # until `flush`, however slow the machine is
             "log_level": 0,
         }
     )
