@@ -85,7 +85,7 @@ class StoryContext:
             since_ms = lost_before_ms
         if asked.since_ms is None and ranged:
             since_ms = ranged[0]["at_ms"]
-        elif since_ms is None:
+        elif since_ms is None or since_ms > until_ms:
             since_ms = until_ms
         entries = [entry for entry in timeline_entries(ranged) if entry.label != "finding"]
         totals = totals_of(entries, 0 if form is None else form["partitions"], since_ms, until_ms)

@@ -160,3 +160,15 @@ def test_bad_data_is_said() -> None:
 def test_exactly_one_source() -> None:
     for command in (["timeline", "g"], ["explain", "g"], ["findings"]):
         assert "exactly one of --from, --bootstrap-server, --agent is needed" in kshadow(*command).stderr
+
+
+def test_a_time_of_which_nothing_is_known() -> None:
+    """Before the group, and after the end of the files: nothing happened there that anybody could know."""
+    after = kshadow("explain", "fraud-848", "--from", SEGMENTS, "--since", "2036-01-01")
+    before = kshadow("explain", "fraud-848", "--from", SEGMENTS, "--until", "2016-01-01")
+    inside = kshadow("explain", "fraud-848", "--from", SEGMENTS, "--since", "2026-11-21")
+    assert [it.exit_code for it in (after, before, inside)] == [0, 0, 0]
+    assert after.stderr.startswith("(nothing is known of that time: what there is ends at 2026-11-21 07:29:")
+    assert before.stderr.startswith("(nothing is known of that time: the group's first event is from 2026-11-21 07:2")
+    assert inside.stderr == ""
+    assert "to 2026-11-21" not in after.stdout, "no range ends before it begins"
