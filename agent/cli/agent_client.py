@@ -167,8 +167,8 @@ class AgentClient(Answers):
         return found
 
     def findings_complete_since_ms(self, group: str | None = None) -> int | None:
-        """What `GET /api/v1/findings` says of that."""
-        self._get("/api/v1/findings" + _query_string(group=group))
+        """What `GET /api/v1/findings` says of that, asked for no finding."""
+        self._get("/api/v1/findings" + _query_string(until=0, group=group))
         return self._complete_since_ms()
 
     def _events(self, url: str, events: Any) -> list[JsonObject]:

@@ -58,6 +58,7 @@ def timeline(
       kshadow timeline payments --agent http://localhost:9308 --follow
     """
     from agent.cli.answers import no_such_group, warn_stale
+    from agent.presentation.narrative.events import lost_before_ms
 
     def is_wanted(event: dict[str, Any]) -> bool:
         return event_matches(event, event_types, causes)
@@ -77,8 +78,8 @@ def timeline(
         query.print_rows(rows[left_out:], _COLUMNS, shown=_shown, names=names, empty=f"{what} happened in that time")
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")
-        if past.complete_since_ms is not None and (since_ms is None or since_ms < past.complete_since_ms):
-            warn(f"(the agent keeps the latest events only: here those from {iso_time(past.complete_since_ms)} on)")
+        if (kept_ms := lost_before_ms(past.complete_since_ms, since_ms)) is not None:
+            warn(f"(the agent keeps the latest events only: here those from {iso_time(kept_ms)} on)")
         if answers.capabilities.live:
             warn_stale([answers.describe(group)], answers)
 

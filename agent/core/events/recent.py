@@ -269,8 +269,8 @@ class PartitionRecentEvents:
                     findings[form] = event
             if complete_since is not None:
                 out.complete_since[name] = complete_since
-        bounds = [*out.complete_since.values(), *([] if all_complete_since is None else [all_complete_since])]
-        out.findings_complete_since = max(bounds, default=None)
+        bounds = (*out.complete_since.values(), all_complete_since)
+        out.findings_complete_since = max((it for it in bounds if it is not None), default=None)
         for key, at_ms, form in opened:
             _check_event(form)
             out.open[key] = findings.get(form) or RecentEvent(at_ms, form, True)

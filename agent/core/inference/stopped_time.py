@@ -27,7 +27,7 @@ def stopped_partition_ms(
     idle_since: Mapping[Partition, int],
     *,
     cooperative: bool,
-    departures: Mapping[str, Departure] | None = None,
+    departures: Mapping[str, Departure],
 ) -> int | None:
     """Milliseconds, summed over the partitions that have an owner again. None where no assignment followed.
 
@@ -37,7 +37,7 @@ def stopped_partition_ms(
     """
     if not facts.after:
         return None
-    gave_up = _gave_up(facts, facts.end_ms if began_ms is None else min(began_ms, facts.end_ms), departures or {})
+    gave_up = _gave_up(facts, facts.end_ms if began_ms is None else min(began_ms, facts.end_ms), departures)
     total = 0
     before = _owners(facts.before)
     replaced = {old.member_id: new.member_id for old, new in facts.replaced}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from agent.core.protocol.client_libraries import UNKNOWN
-from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Event, events_within
+from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Event, events_within, lost_before_ms
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.totals import Totals, totals_of
@@ -38,8 +38,7 @@ class StoryRequest:
     @property
     def lost_before_ms(self) -> int | None:
         """Before when events of the range are not kept; None where all of it is known."""
-        complete = self.complete_since_ms
-        return complete if complete is not None and (self.since_ms is None or self.since_ms < complete) else None
+        return lost_before_ms(self.complete_since_ms, self.since_ms)
 
 
 @dataclass(frozen=True, slots=True)

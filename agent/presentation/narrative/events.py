@@ -137,6 +137,14 @@ def _is_observed(confidence: float, observed: bool, evidence: tuple[Evidence, ..
     return observed and confidence >= 1 and any(item.get("kind") == BROKER_LOG_EVIDENCE for item in evidence)
 
 
+def lost_before_ms(complete_since_ms: int | None, since_ms: int | None) -> int | None:
+    """Before when something of a range that begins at `since_ms` (None: with the log) is not kept, where all of it is
+    kept from `complete_since_ms` on (None: from the log's beginning); None where all of the range is."""
+    if complete_since_ms is None or (since_ms is not None and since_ms >= complete_since_ms):
+        return None
+    return complete_since_ms
+
+
 def events_within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:
     """The events of a range, bounds included; None bounds nothing."""
     return [

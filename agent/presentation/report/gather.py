@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agent.core.queries import GroupQueries
 from agent.presentation.narrative import findings as found
-from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.events import Event, lost_before_ms
 from agent.presentation.narrative.explain import StoryRequest, explain
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import may_have_rebalanced
@@ -148,10 +148,7 @@ class _Gatherer:
 
     def _within_range(self, complete_since_ms: int | None) -> int | None:
         """From when on all of something is there; None if in the whole range."""
-        since_ms = self._wanted.since_ms
-        if complete_since_ms is None or (since_ms is not None and since_ms >= complete_since_ms):
-            return None
-        return complete_since_ms
+        return lost_before_ms(complete_since_ms, self._wanted.since_ms)
 
     def summary(self, group: str) -> GroupSummary:
         """A row; without numbers where nobody was asked."""
