@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from agent.common.interning import Interner, share_texts_and_numbers
+from agent.common.interning import Interner, one_number
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
@@ -63,8 +63,8 @@ class RecentItems(Generic[Item]):
 
     def after_restore(self) -> None:
         """All empty windows share one list."""
-        share_texts_and_numbers(self, "window_ms", "kept")
-        self._items = list(self._items) or _NOTHING
+        self.window_ms, self.kept = one_number[self.window_ms], one_number[self.kept]
+        self._items = list(self._items) if self._items else _NOTHING
 
     def __len__(self) -> int:
         return len(self._items)
@@ -318,19 +318,21 @@ class ClientIdentity(NamedTuple):
 def identity_of(member: Member) -> ClientIdentity:
     """The seat of a member."""
     if member.instance_id is not None:
-        return _one_identity(ClientIdentity(member.client_id, "", member.instance_id))
-    return _one_identity(ClientIdentity(member.client_id, member.client_host, None))
+        return _one_identity[ClientIdentity(member.client_id, "", member.instance_id)]
+    return _one_identity[ClientIdentity(member.client_id, member.client_host)]
 
 
-_one_identity = Interner(4_096)
+_one_identity: Interner[ClientIdentity] = Interner(4_096)
 """Each analyzer keeps the members' seats."""
 
 
 def _shared_key(key: Key) -> Key:
     """A key that was read anew, as one object with what is equal."""
     if isinstance(key, ClientIdentity):
+        if (known := _one_identity.get(key)) is not None:
+            return known  # type: ignore[return-value]
         client_id, host, instance_id = key
-        return _one_identity(ClientIdentity(intern(client_id), intern(host), instance_id))  # type: ignore[return-value]
+        return _one_identity[ClientIdentity(intern(client_id), intern(host), instance_id)]  # type: ignore[return-value]
     return key
 
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from sys import intern
 from typing import TypeVar
 
-Value = TypeVar("Value", bound=Hashable)
+Value = TypeVar("Value")
 
 
-class Interner:
-    """Gives for each value one that is equal to it: the first that came, until there are `most`; then it begins anew.
+class Interner(dict[Value, Value]):
+    """`interner[value]` is one that is equal to it: the first that came, until there are `most`; then it begins anew.
 
     For values of one immutable type: `True` and 1 are equal, and not the same.
     """
 
     def __init__(self, most: int) -> None:
+        super().__init__()
         self._most = most
-        self._known: dict[Hashable, Hashable] = {}
 
-    def __call__(self, value: Value) -> Value:
-        """The value to keep."""
-        if len(self._known) >= self._most:
-            self._known.clear()
-        return self._known.setdefault(value, value)  # type: ignore[return-value]  # what is equal is of its type
+    def __missing__(self, value: Value) -> Value:
+        if len(self) >= self._most:
+            self.clear()
+        self[value] = value
+        return value
 
 
-_one_number = Interner(4_096)
+one_number: Interner[int] = Interner(4_096)
+"""For numbers that are settings: timeouts, windows."""
 
 
 def share_texts_and_numbers(it: object, *attributes: str) -> None:
@@ -39,7 +40,7 @@ def share_texts_and_numbers(it: object, *attributes: str) -> None:
         if type(value) is str:
             object.__setattr__(it, name, intern(value))
         elif type(value) is int:
-            object.__setattr__(it, name, _one_number(value))
+            object.__setattr__(it, name, one_number[value])
 
 
 def share_equal(values: Sequence[Value]) -> list[Value]:

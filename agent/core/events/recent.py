@@ -56,7 +56,7 @@ MAX_OPEN_BYTES = 16 << 20
 
 _COMMON_NAME, _JSON_BYTES = 100, 150
 
-_one_size = Interner(1_024)
+_one_size: Interner[int] = Interner(1_024)
 
 GroupKey = tuple[int | None, str | None]
 """A partition of the topic, and a group."""
@@ -73,7 +73,7 @@ class RecentEvent:
     def __init__(self, at_ms: int, form: EventForm, is_finding: bool, number: int = 0) -> None:
         """`number`: the how many-th it is; those of before have none."""
         self.at_ms, self.form, self.is_finding, self.number = at_ms, form, is_finding, number
-        self.size = _one_size(estimated_bytes(form))
+        self.size = _one_size[estimated_bytes(form)]
         """What it takes at most, in whatever form, by estimate."""
 
     def encoded(self) -> bytes:

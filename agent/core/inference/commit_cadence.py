@@ -80,7 +80,7 @@ class CommitCadence:
         before_of, count_of = self._holds.get, counts.get
         fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {
-            one_slot(partition): _kept(before, partition, at_ms, group, offsets, count_of(partition, 0))
+            one_slot[partition]: _kept(before, partition, at_ms, group, offsets, count_of(partition, 0))
             if (before := before_of(partition)) is not None and before.owner == owner
             else PartitionOwnership(owner, at_ms, commits)
             if (commits := count_of(partition))

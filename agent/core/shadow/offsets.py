@@ -32,11 +32,11 @@ Slots = dict[int, tuple[str, int]]
 """The numbers of one group's positions, each with its topic and partition."""
 
 
-one_topic = Interner(4_096)
-one_slot = Interner(1 << 16)
+one_topic: Interner[str] = Interner(4_096)
+one_slot: Interner[tuple[str, int]] = Interner(1 << 16)
 """One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
 
-_one_number = Interner(1 << 16)
+_one_number: Interner[int] = Interner(1 << 16)
 """Partitions number their positions alike."""
 
 
@@ -157,7 +157,7 @@ class CommittedOffsets:
         number = self._numbers.get(raw_key)
         is_new = number is None
         if number is None:
-            number = self._add(raw_key, group, one_slot((one_topic(topic), partition)))
+            number = self._add(raw_key, group, one_slot[one_topic[topic], partition])
         self._set(number, raw_value)
         if self.moved.groups:
             self._note_moved(number, raw_value)
@@ -172,7 +172,7 @@ class CommittedOffsets:
             number = self._free.pop()
             self._group_of[number] = group
         else:
-            number = _one_number(len(self._values))
+            number = _one_number[len(self._values)]
             self._values.grow()
             self._counts.append(0)
             self._group_of.append(group)
@@ -346,7 +346,7 @@ class CommittedOffsets:
         """The offsets that were packed. Raises `ValueError` or `WireError` for keys and values that are none."""
         keys, values, counts, touched = packed
         out = cls()
-        numbers = list(map(_one_number, range(len(keys))))
+        numbers = list(map(_one_number.__getitem__, range(len(keys))))
         out._numbers = dict(zip(keys, numbers, strict=True))
         if not len(out._numbers) == len(keys) == len(values) == len(counts):
             raise ValueError("expected each key once, with its value and count")

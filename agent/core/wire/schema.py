@@ -249,11 +249,11 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
 
 
 def _as_one_object(read: p.Reader) -> p.Reader:
-    one_object = Interner(MOST_REPEATED)
+    one_object: Interner[Any] = Interner(MOST_REPEATED)
 
     def read_one(buffer: bytes, at: int) -> tuple[Any, int]:
         value, end = read(buffer, at)
-        return (one_object(value) if end - at <= MOST_REPEATED_BYTES else value), end
+        return (one_object[value] if end - at <= MOST_REPEATED_BYTES else value), end
 
     return read_one
 

@@ -246,4 +246,4 @@ def _unpacking(tables: Any) -> Unpacking:
             for it in values[cls]:
                 restored(it)
     # Partitions of the offsets topic have the same.
-    return Unpacking([one_slot((one_topic(topic), partition)) for topic, partition in slots], values)
+    return Unpacking([one_slot[one_topic[topic], partition] for topic, partition in slots], values)

@@ -11,17 +11,17 @@ def of(number: int) -> tuple[int, ...]:
 
 
 def test_what_is_equal_is_one_object() -> None:
-    one = Interner(10)
-    first = one(of(1))
-    assert one(of(1)) is first
-    assert one(of(2)) == (2,)
+    one: Interner[tuple[int, ...]] = Interner(10)
+    first = one[of(1)]
+    assert one[of(1)] is first
+    assert one[of(2)] == (2,)
 
 
 def test_it_begins_anew_when_it_is_full() -> None:
-    one = Interner(2)
-    first, _ = one(of(1)), one(of(2))
-    assert one(of(3)) == (3,)
-    assert one(of(1)) is not first
+    one: Interner[tuple[int, ...]] = Interner(2)
+    first, _ = one[of(1)], one[of(2)]
+    assert one[of(3)] == (3,)
+    assert one[of(1)] is not first
 
 
 def test_equal_values_of_a_list_are_one_object() -> None:
