@@ -358,10 +358,16 @@ def kip848_departure_probabilities(
     interval, precision = _commit_interval_ms(activity), P.timer_precision_ms
     library, committed = library_named(member.client_library), activity.last_commit_ms
     last = max(it for it in (committed, seen_ms) if it is not None)
-    out = {Cause.SESSION_TIMEOUT: _kip848_session_expiry_times(member, last, interval, at_ms)}
+    out: TimesByCause = {}
     if committed == last:
-        out[Cause.MEMBER_LEFT] = close_times(committed, interval, library)
+        # Who works commits. Of the others nothing came to what they have: they may close, or die, at any time.
+        works, silent = 1 - P.falls_idle_share, UniformInterval(P.falls_idle_share, last, max(at_ms, last + interval))
+        out[Cause.MEMBER_LEFT] = (*scale_times(close_times(last, interval, library), works), silent)
+        out[Cause.SESSION_TIMEOUT] = scale_times(_kip848_session_expiry_times(member, last, interval), works)
+        if at_ms > last + (member.session_timeout_ms or P.kip848_session_timeout_ms):
+            out[Cause.SESSION_TIMEOUT] += (silent,)
     else:
+        out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, last, interval, at_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
         idle = P.idle_member_share
         works = 1.0 if committed is None else idle + (1 - idle) * exp(-(at_ms - last) / interval)
@@ -386,13 +392,14 @@ def kip848_departure_probabilities(
     return {cause: share / total for cause, share in likely.items()}
 
 
-def _kip848_session_expiry_times(member: Member, last: int, interval: int, at_ms: int) -> DepartureTimes:
+def _kip848_session_expiry_times(member: Member, last: int, interval: int, until_ms: int = 0) -> DepartureTimes:
+    """`until_ms`: one that died later than its last sign of life at `last` shows went by then."""
     if member.session_timeout_ms is not None:
         return session_expiry_times(last, last, member.session_timeout_ms, interval)
     usual, beat = P.kip848_session_timeout_ms, P.kip848_heartbeat_interval_ms
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
     share = P.kip848_usual_session_share
     return (
-        UniformInterval(share, last + usual - beat, max(last + usual + interval, at_ms)),
+        UniformInterval(share, last + usual - beat, max(last + usual + interval + P.log_time_tolerance_ms, until_ms)),
         UniformInterval(1 - share, last + shortest - beat, last + longest + interval),
     )
