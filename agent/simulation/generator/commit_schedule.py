@@ -1,7 +1,8 @@
 """When which consumer of a play commits what: `auto.commit` of the Java client, over virtual time.
 
 A consumer commits all that it holds each interval while it is in its group and polls, and once more when it gives
-partitions back or closes; dead, stalled and fenced ones commit nothing.
+partitions back or closes; dead, stalled and fenced ones commit nothing. In a classic group a commit renews its
+member's session, so a dead one's runs from its last commit or heartbeat, whichever came later.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class CommitSchedule:
 
     def _changed(self, world: Simulation, name: str, seen: _ClientState, now_ms: int) -> None:
         client = seen.client
-        self._end(name, seen, now_ms)
+        last_ms = self._end(name, seen, now_ms)
+        if last_ms is not None and world.group is not None and seen.member_id in world.group.members:
+            world.group.renew_session(seen.member_id, last_ms)
         arrives = now_ms + self._latency_ms
         is_known = _is_known(world, seen.member_id, seen.generation)
         if seen.owned and is_known and self._says_goodbye(name, seen, now_ms):
@@ -109,15 +112,19 @@ class CommitSchedule:
             return not seen.owned <= client.owned
         return client.phase == ClassicPhase.STOPPED and seen.down_since is None and (name, now_ms) in self._closes
 
-    def _end(self, name: str, seen: _ClientState, now_ms: int) -> None:
-        if seen.first_ms is not None:
-            self._add(name, CommitSpan(seen.first_ms, self._every_ms[name], now_ms, seen.owned))
-            seen.first_ms = None
+    def _end(self, name: str, seen: _ClientState, now_ms: int) -> int | None:
+        if seen.first_ms is None:
+            return None
+        span, seen.first_ms = CommitSpan(seen.first_ms, self._every_ms[name], now_ms, seen.owned), None
+        return self._add(name, span)
 
-    def _add(self, name: str, span: CommitSpan) -> None:
+    def _add(self, name: str, span: CommitSpan) -> int | None:
+        """Have these committed; when for the last time."""
         end_ms = min(span.end_ms, self._silent_from_ms.get(name, span.end_ms))
-        if span.first_ms < end_ms:
-            self.spans.append(span._replace(end_ms=end_ms))
+        if span.first_ms >= end_ms:
+            return None
+        self.spans.append(span._replace(end_ms=end_ms))
+        return range(span.first_ms, end_ms, span.every_ms)[-1]
 
 
 def _is_known(world: Simulation, member_id: str, generation: int) -> bool:

@@ -96,9 +96,9 @@ class ClassicGroupMachine:
         return self.take_effects()
 
     def renew_session(self, member_id: str, at_ms: int) -> None:
-        """A heartbeat came at `at_ms` and did nothing but put off the member's deadline.
+        """A commit, or a heartbeat in a stable group, came at `at_ms` and only put off the member's deadline.
 
-        So that uneventful heartbeats need not be played one by one; true of a stable group only.
+        So that these need not be played one by one.
         """
         member = self.members[member_id]
         deadline = at_ms + member.request.session_timeout_ms

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from agent.simulation.generator.commit_schedule import CommitSchedule, CommitSpan
+from agent.simulation.groups.messages import MemberRemoved
+from agent.simulation.groups.protocol_models import AnyEffect
 from agent.simulation.groups.script import ClientSettings, Close, Freeze, Kill, Script, Stall, Start, Step
 from agent.simulation.groups.simulation import Simulation
 
@@ -42,6 +44,21 @@ def test_who_closes_commits_once_more_and_who_dies_does_not() -> None:
     static = Start(0, "a", client("a", instance_id="a"))
     (only, last) = spans(static, Close(100_000, "a"))
     assert (only[2], last) == (100_000, (100_001, 1, 100_002))
+
+
+def test_a_dead_members_session_runs_from_its_last_commit_if_no_heartbeat_came_later() -> None:
+    """A broker takes either for a sign of life."""
+    died_ms = STABLE_MS + 10 * EVERY_MS + 1
+    stopped: list[int] = []
+    script = Script("g", {"t": 1}, (A, Kill(died_ms, "a")), 600_000)
+    commits = CommitSchedule(script, {"a": EVERY_MS}, {})
+
+    def observe(world: Simulation, now_ms: int, effects: list[AnyEffect]) -> None:
+        commits.observe(world, now_ms)
+        stopped.extend(now_ms for it in effects if isinstance(it, MemberRemoved))
+
+    Simulation(script, observe).run()
+    assert stopped == [died_ms - 1 + client("a").session_timeout_ms]
 
 
 def test_a_stall_that_ends_in_time_ends_with_a_commit() -> None:

@@ -243,7 +243,7 @@ def test_who_leaves_commits_first_and_who_dies_does_not() -> None:
     assert max(gaps["rolling_deploy", "member_left"]) == 0, "its last commit comes just before its goodbye"
     assert max(gaps["kip848_deploy", "member_left"]) == 0
     assert min(gaps["kip848_crash", "session_timeout"]) > 45_000 - 5_000 - 10
-    assert min(gaps["crash", "session_timeout"]) > 10_000 - 3_000
+    assert min(gaps["crash", "session_timeout"]) >= 10_000
     assert min(gaps["poll_stall", "poll_timeout"]) > 290_000
     assert min(map(len, gaps.values())) >= 4
 
