@@ -12,16 +12,17 @@ from agent.core.causes import UNKNOWN_CAUSES, cause_info
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.origins import unexplained
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
-from agent.presentation.narrative.phrases import work
+from agent.presentation.narrative.phrases import unknown_costs, work
 from agent.presentation.narrative.words import (
     about,
+    at_least,
     capitalized,
     certainty,
     clock,
     count,
     first_sentences,
     join_words,
-    percent,
+    percent_at_least,
     percent_range,
     sentence,
     timestamp,
@@ -93,11 +94,14 @@ def _happened(scene: StoryContext) -> list[str]:
         out[0] += " Earlier events are not kept."
         if scene.is_unknown:
             out = [f"Not known: events before {timestamp(lost_before_ms)} UTC are not kept."]
-    noun = work(scene.group_type)
+    noun, unknown = work(scene.group_type), totals.rebalances_of_unknown_cost
     if totals.stopped_ms is not None and totals.stopped_ms >= NEGLIGIBLE_MS:
         whose = f"{noun}s" if totals.partitions is None else count(totals.partitions, noun)
-        share = "" if totals.stopped_share is None else f", {percent(totals.stopped_share)} of their time"
-        out.append(f"Rebalances stopped {whose} for {about(totals.stopped_ms)} in sum{share}.")
+        share = "" if totals.stopped_share is None else percent_at_least(totals.stopped_share, unknown > 0)
+        lasted = f"{at_least(about(totals.stopped_ms), unknown > 0)} in sum"
+        out.append(f"Rebalances stopped {whose} for {lasted}{f', {share} of their time' if share else ''}.")
+    if unknown:
+        out.append(f"{capitalized(unknown_costs(unknown, len(totals.rebalances)))}.")
     out += [f"{text}." for text in departure_clauses(totals.departures)]
     found = [f"{it['analyzer']} ({it['severity']})" for it in scene.open_findings]
     return [*out, f"Open {'finding' if len(found) == 1 else 'findings'}: {join_words(found, 9)}."] if found else out

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from agent.core.causes import Cause
 from agent.core.events.events import EVENT_CLASSES, FINDING, HistoryEvent
 from agent.core.events.events import Event as Event
 from agent.core.inference.origins import Origin
@@ -58,13 +59,17 @@ class Departure(NamedTuple):
         return *self.way, None if self.member.origin is None else self.member.origin.words
 
 
+GOODBYES = (Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED)
+"""Causes of departures of which the coordinator hears at once, so that no partition has waited."""
+
 BROKER_LOG_EVIDENCE = "broker_log"
 """The kind of evidence of a witness who states causes; what it is certain of has confidence 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions."""
+    """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions; None where the event has
+    none, which is unknown only where `is_cost_unknown`."""
 
     at_ms: int
     generation: int | None
@@ -79,6 +84,15 @@ class Rebalance:
     protocol: str | None
     members: int
     stopped_ms: int | None
+    is_cost_unknown: bool
+
+
+def is_cost_unknown(event: Event) -> bool:
+    """Whether partitions stopped for a `rebalance` event without stopped time: those of members that remained, or of
+    a group that it emptied, if they waited for a timeout. Members that said goodbye had worked until then."""
+    return event["stopped_partition_ms"] is None and (
+        event["members"] > 0 or any(gone["cause"] not in GOODBYES for gone in event["left"])
+    )
 
 
 def parse_rebalance(event: Event) -> Rebalance:
@@ -98,6 +112,7 @@ def parse_rebalance(event: Event) -> Rebalance:
         protocol=event["protocol"],
         members=event["members"],
         stopped_ms=event["stopped_partition_ms"],
+        is_cost_unknown=is_cost_unknown(event),
     )
 
 

@@ -21,20 +21,30 @@ from agent.presentation.narrative.gains import Gains, replayed
 from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.origins import origin_sentences
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
-from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
+from agent.presentation.narrative.phrases import (
+    GROUP_TYPES,
+    epochs,
+    generation_phrase,
+    is_sampled,
+    is_simple,
+    unknown_costs,
+    work,
+)
 from agent.presentation.narrative.staleness import reservations, stale_answer
 from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
     about,
+    at_least,
+    capitalized,
     clock,
     count,
     duration,
     grouped,
     join_counted,
     name,
-    percent,
+    percent_at_least,
     sentence,
     times,
     timestamp,
@@ -273,16 +283,20 @@ def _cost_paragraphs(scene: StoryContext) -> list[Paragraph]:
     totals, noun = scene.totals, work(scene.group_type)
     if not totals.rebalances:
         return []
-    out = []
+    out, unknown = [], totals.rebalances_of_unknown_cost
     if totals.stopped_ms is not None and totals.stopped_ms > 0:
-        text = f"Rebalances stopped {noun}s for {about(totals.stopped_ms)}, summed over the {noun}s"
-        if totals.stopped_share is not None and totals.partitions is not None:
+        lasted = at_least(about(totals.stopped_ms), unknown > 0)
+        text = f"Rebalances stopped {noun}s for {lasted}, summed over the {noun}s"
+        share = None if totals.stopped_share is None else percent_at_least(totals.stopped_share, unknown > 0)
+        if share and totals.partitions is not None:
             lasted = duration(totals.with_members_ms)
             lasted = f"the {lasted} in which the group had members" if totals.empty_ms else lasted
-            text += f": {percent(totals.stopped_share)} of the time of {count(totals.partitions, noun)} in {lasted}"
+            text += f": {share} of the time of {count(totals.partitions, noun)} in {lasted}"
         out += [f"{text}.", *_costliest_sentence(scene)]
-    elif totals.stopped_ms == 0:
+    elif totals.stopped_ms == 0 and not unknown:
         out.append(f"No {noun} was stopped by a rebalance.")
+    if unknown:
+        out.append(f"{capitalized(unknown_costs(unknown, len(totals.rebalances)))}.")
     if totals.empty_ms:
         apart = ", which is not in that sum" if totals.stopped_ms else ""
         out.append(f"The group had no members for {duration(totals.empty_ms)}{apart}.")
@@ -294,6 +308,8 @@ def _costliest_sentence(scene: StoryContext) -> list[str]:
     if it is None or it.stopped_ms is None or (totals.stopped_ms or 0) < MIN_COST_MS or len(totals.rebalances) == 1:
         return []
     which = f"{generation_phrase(scene.group_type, it.generation, 'the one')} at {scene.calendar.at(it.at_ms)}"
+    if totals.rebalances_of_unknown_cost:
+        return [f"The most expensive whose cost is known was {which}: {about(it.stopped_ms)}."]
     if it.stopped_ms >= NEARLY_ALL_SHARE * (totals.stopped_ms or 0):
         return [f"Nearly all of it was {which}."]
     return [f"The most expensive was {which}: {about(it.stopped_ms)}."]

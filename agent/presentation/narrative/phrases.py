@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.core.causes import cause_info
 from agent.core.protocol.states import GroupState
+from agent.presentation.narrative.words import count
 
 GROUP_TYPES = {
     "classic": "classic group",
@@ -64,6 +65,12 @@ def may_have_rebalanced(form: Mapping[str, Any], since_ms: int) -> bool:
 def generation_phrase(group_type: str | None, generation: int | None, otherwise: str = "") -> str:
     """`generation 8`; `otherwise` where it is not known which."""
     return otherwise if generation is None else f"{epochs(group_type)} {generation}"
+
+
+def unknown_costs(unknown: int, rebalances: int) -> str:
+    """Of how many rebalances, one at least, the cost is not known."""
+    of = f"{unknown:,} of {rebalances:,} rebalances" if unknown < rebalances else count(unknown, "rebalance")
+    return f"the cost of {of} is not known"
 
 
 def epochs(group_type: str | None) -> str:

@@ -15,9 +15,9 @@ from agent.presentation.narrative.timeline import TimelineEntry
 class Totals:
     """What the lines of a range add up to. Times are milliseconds; None where it is not known.
 
-    `stopped_ms` sums the rebalances whose cost is known, `uncounted` are those of which it is not though members
-    were left to stop. `share` is that of all that the group's partitions could have worked in `with_members_ms`, the
-    part of the range in which it had any.
+    `stopped_ms` sums the rebalances whose cost is known: beside `rebalances_of_unknown_cost` it is the least that
+    they cost. `stopped_share` is its part of all that the group's partitions could have worked in `with_members_ms`,
+    the part of the range in which it had any.
     """
 
     rebalances: tuple[Rebalance, ...]
@@ -45,6 +45,7 @@ class Totals:
             **({"left_by_origin": dict(origins)} if origins else {}),
             "never_completed": self.never_completed,
             "stopped_partition_ms": self.stopped_ms,
+            "rebalances_of_unknown_cost": self.rebalances_of_unknown_cost,
             "stopped_share": None if self.stopped_share is None else round(self.stopped_share, 6),
             "dearest_stopped_partition_ms": None if self.costliest is None else self.costliest.stopped_ms,
             "partitions": self.partitions,
@@ -77,7 +78,7 @@ def totals_of(entries: Sequence[TimelineEntry], partitions_now: int, since_ms: i
         joins=sum(len(it.joined) for it in done),
         never_completed=sum(_never_completed(it) for it in done),
         stopped_ms=stopped,
-        rebalances_of_unknown_cost=sum(it.stopped_ms is None and it.members > 0 for it in done),
+        rebalances_of_unknown_cost=sum(it.is_cost_unknown for it in done),
         costliest=max(known, key=lambda it: it.stopped_ms or 0, default=None),
         partitions=partitions,
         with_members_ms=with_members_ms,

@@ -50,6 +50,16 @@ def about(ms: int) -> str:
     return duration(round(ms / SECOND_MS) * SECOND_MS).replace(".0 s", " s") if ms >= SECOND_MS else duration(ms)
 
 
+def at_least(shown: str, is_partial: bool) -> str:
+    """What is counted, where there may have been more."""
+    return f"at least {shown}" if is_partial else shown
+
+
+def percent_at_least(ratio: float, is_partial: bool) -> str:
+    """The same of a share; "" where at least that much says nothing."""
+    return "" if is_partial and ratio < 0.001 else at_least(percent(ratio), is_partial)
+
+
 def duration_range(values: Iterable[int]) -> str:
     """`6.0 s`, or from the least to the greatest: `6.0 to 7.6 s`."""
     values = list(values)

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.presentation.markup import Markup, escape, join, prose
+from agent.presentation.narrative.words import at_least, duration
 
 UNKNOWN = "not known"
 
 
-def at_least(shown: str, is_partial: bool) -> str:
-    """What is counted, where there may have been more."""
-    return f"at least {shown}" if is_partial else shown
-
-
 def counted(number: int, is_partial: bool) -> str | None:
-    """The same of a number: that there were at least 0 says nothing."""
+    """A number, where there may have been more: that there were at least 0 says nothing."""
     return None if is_partial and not number else at_least(f"{number:,}", is_partial)
+
+
+def stopped_time(stopped_ms: int | None, is_partial: bool) -> str | None:
+    """The same of stopped partition time; None where nothing is known of it."""
+    if stopped_ms is None or (is_partial and not stopped_ms):
+        return None
+    return at_least(duration(stopped_ms), is_partial)
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Markup:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.causes import TIMEOUT_CAUSES
-from agent.presentation.narrative.events import Event, events_within
+from agent.presentation.narrative.events import Event, events_within, is_cost_unknown
 from agent.presentation.narrative.explain import Story
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.words import grouped
@@ -23,8 +23,9 @@ HINT_RANK = severity_rank("info")
 class GroupSummary:
     """One group in the range. `rebalances` and what follows from them are None where nobody was asked.
 
-    `causes` are the times of its rebalances by cause, `went` departures by cause, `stopped_ms` stopped partition time
-    as far as it is known, `findings` the newest event of each that was open at some time. `complete_since_ms` is from
+    `causes` are the times of its rebalances by cause, `departures` are counted by cause, `stopped_ms` is stopped
+    partition time without that of `unknown_costs` rebalances, of which it is not known, `findings` are the newest
+    event of each that was open at some time. `complete_since_ms` is from
     when on these are all rebalances, None if in the whole range.
     """
 
@@ -36,6 +37,7 @@ class GroupSummary:
     causes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     departures: Mapping[str, int] = field(default_factory=dict)
     stopped_ms: int | None = None
+    unknown_costs: int = 0
     findings: tuple[Event, ...] = ()
     complete_since_ms: int | None = None
 
@@ -43,6 +45,11 @@ class GroupSummary:
     def is_partial(self) -> bool:
         """Whether there may have been more than is counted."""
         return self.rebalances is None or self.complete_since_ms is not None
+
+    @property
+    def is_cost_partial(self) -> bool:
+        """Whether partitions may have stopped for longer than is counted."""
+        return self.is_partial or self.unknown_costs > 0
 
     @property
     def timed_out(self) -> int:
@@ -124,6 +131,11 @@ class FleetReport:
         return sum(known) if known else None
 
     @property
+    def unknown_costs(self) -> int:
+        """How many of the rebalances are missing in that."""
+        return sum(row.unknown_costs for row in self.groups)
+
+    @property
     def departures(self) -> Counter[str]:
         """Departures of all groups by cause."""
         out: Counter[str] = Counter()
@@ -168,6 +180,7 @@ def summarize_group(
         {cause: tuple(it["at_ms"] for it in same) for cause, same in causes.items()},
         Counter(gone["cause"] for it in done for gone in it["left"]),
         sum(stopped) if stopped else None,
+        sum(map(is_cost_unknown, done)),
         tuple(findings),
         complete_since_ms,
     )

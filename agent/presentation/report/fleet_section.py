@@ -9,7 +9,9 @@ from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.markup import Markup, escape, join, name, prose, shortened
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.findings import severity_rank
+from agent.presentation.narrative.phrases import unknown_costs
 from agent.presentation.narrative.words import (
+    at_least,
     capitalized,
     clock,
     count,
@@ -20,7 +22,7 @@ from agent.presentation.narrative.words import (
     timestamp,
 )
 from agent.presentation.narrative.words import name as quoted
-from agent.presentation.report.elements import at_least, badge, counted, numbers, section, table
+from agent.presentation.report.elements import badge, counted, numbers, section, stopped_time, table
 from agent.presentation.report.fleet_report import FleetReport, GroupSummary
 from agent.presentation.report.group_section import causes_figure, group_anchor
 from agent.presentation.svg.glyphs import look, rank
@@ -58,12 +60,12 @@ def lead_paragraph(facts: FleetReport) -> Markup:
         said.append(f"Members timed out {at_least(_times_word(timed_out), is_partial)} ({join_words(ways)}).")
     if facts.stopped_ms:
         costliest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
-        most = join_words(
-            [f"{quoted(row.group)} {at_least(duration(row.stopped_ms or 0), row.is_partial)}" for row in costliest]
-        )
-        of = f"; the largest share: {most}" if len(costliest) > 1 else ""
-        lasted = at_least(duration(facts.stopped_ms), is_partial)
+        shares = [f"{quoted(it.group)} {stopped_time(it.stopped_ms, it.is_cost_partial)}" for it in costliest]
+        of = f"; the largest share: {join_words(shares)}" if len(costliest) > 1 else ""
+        lasted = at_least(duration(facts.stopped_ms), is_partial or facts.unknown_costs > 0)
         said.append(f"Rebalances stopped partitions for {lasted}, summed over the partitions{of}.")
+    if facts.unknown_costs:
+        said.append(f"{capitalized(unknown_costs(facts.unknown_costs, facts.rebalances))}.")
     worst = facts.groups[0]
     if worst.findings:
         told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
@@ -89,7 +91,7 @@ def headline_numbers(facts: FleetReport) -> Markup:
         else ""
     )
     is_partial = facts.is_partial
-    stopped = None if facts.stopped_ms is None else at_least(duration(facts.stopped_ms), is_partial)
+    stopped = stopped_time(facts.stopped_ms, is_partial or facts.unknown_costs > 0)
     found = counted(sum(worst.values()), facts.findings_complete_since_ms is not None)
     return numbers(
         [
@@ -160,7 +162,7 @@ def _group_row(row: GroupSummary, links: Collection[str]) -> Sequence[str | None
         None if row.rebalances is None else counted(row.rebalances, row.is_partial),
         None if unknown else counted(row.timed_out, row.is_partial),
         None if unknown else _other_departures(row),
-        None if row.stopped_ms is None else at_least(duration(row.stopped_ms), row.is_partial),
+        stopped_time(row.stopped_ms, row.is_cost_partial),
     )
 
 

@@ -7,9 +7,9 @@ from hashlib import blake2b
 from agent.presentation.markup import Markup, name, prose, shortened
 from agent.presentation.narrative.explain import ADVICE_TITLE
 from agent.presentation.narrative.gains import Gains
-from agent.presentation.narrative.words import capitalized, count, duration, percent, timestamp
+from agent.presentation.narrative.phrases import unknown_costs
+from agent.presentation.narrative.words import capitalized, count, duration, percent_at_least, timestamp
 from agent.presentation.report.elements import (
-    at_least,
     counted,
     details,
     figure,
@@ -17,6 +17,7 @@ from agent.presentation.report.elements import (
     paragraphs,
     scroll_box,
     section,
+    stopped_time,
     table,
 )
 from agent.presentation.report.fleet_report import GroupDetail
@@ -60,8 +61,11 @@ def _numbers(detail: GroupDetail) -> Markup:
     others = sum(row.departures.values()) - row.timed_out
     open_now = [found for found in row.findings if found["state"] != "resolved"]
     is_bad = any(found["severity"] != "info" for found in open_now)
-    stopped = None if row.stopped_ms is None else at_least(duration(row.stopped_ms), row.is_partial)
     known = f" from {timestamp(detail.story.since_ms)} on" if row.is_partial else ""
+    part = "" if share is None else percent_at_least(share, row.unknown_costs > 0)
+    about = [f"{part} of its partitions' time{known}"] if part else []
+    if row.unknown_costs:
+        about.append(unknown_costs(row.unknown_costs, row.rebalances or 0))
     return numbers(
         [
             ("State", row.state or "deleted", _group_kind(detail), False),
@@ -75,8 +79,8 @@ def _numbers(detail: GroupDetail) -> Markup:
             ("Other departures", counted(others, row.is_partial), "", False),
             (
                 "Stopped partition time",
-                stopped,
-                "" if share is None else f"{percent(share)} of its partitions' time{known}",
+                stopped_time(row.stopped_ms, row.is_cost_partial),
+                "; ".join(about),
                 False,
             ),
             ("Findings", str(len(row.findings)), f"{len(open_now)} open at the end" if row.findings else "", is_bad),

@@ -10,6 +10,7 @@ from agent.presentation.narrative.events import MemberRef
 from agent.presentation.narrative.origins import short_words
 from agent.presentation.narrative.phrases import because, epochs, generation_phrase, went
 from agent.presentation.narrative.words import (
+    at_least,
     certainty_percent,
     count,
     duration,
@@ -76,10 +77,11 @@ def generations_caption(rounds: list[Generation], group_type: str | None) -> Mar
     return escape(f"{which}{count(len(rounds), 'rebalance')}: {why}")
 
 
-def total_stopped_ms(lanes: Lanes) -> int | None:
-    """Stopped partition time of all rebalances of which it is known; None if it is of none."""
-    known = [it.stopped_ms for it in lanes.rebalances if it.stopped_ms is not None]
-    return sum(known) if known else None
+def total_stopped(lanes: Lanes) -> str:
+    """Stopped partition time of all rebalances, `at least` that where it is not known of some; "" if of none."""
+    done = [it.rebalance for it in lanes.rebalances if it.rebalance is not None]
+    known_ms = sum(it.stopped_ms or 0 for it in done)
+    return at_least(duration(known_ms), any(it.is_cost_unknown for it in done)) if known_ms else ""
 
 
 def member_names(who: Iterable[MemberRef]) -> str:
@@ -99,9 +101,8 @@ def summary(lanes: Lanes) -> str:
         ways = [f"{times(n)} {cause.replace('_', ' ')}" for cause, n in gone.most_common()]
         every = (it for lane in lanes.lanes for it in lane.departures)
         out.append(f"Departures: {join_words(ways, 6)}{origins_of(every)}.")
-    stopped = total_stopped_ms(lanes)
-    if stopped:
-        out.append(f"Partitions were stopped for {duration(stopped)} in sum.")
+    if stopped := total_stopped(lanes):
+        out.append(f"Partitions were stopped for {stopped} in sum.")
     if lanes.issues:
         out.append(f"Findings: {join_counted([it.analyzer for it in lanes.issues], 6)}.")
     return " ".join(out)

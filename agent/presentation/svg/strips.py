@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.presentation.markup import escape, fitting, width_of
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.phrases import epochs
-from agent.presentation.narrative.words import capitalized, duration, grouped, timestamp
+from agent.presentation.narrative.words import capitalized, grouped, timestamp
 from agent.presentation.svg import captions
 from agent.presentation.svg.canvas import SEVERITY_LETTERS, TIMES_SIGN, Canvas
 from agent.presentation.svg.glyphs import look, rank
@@ -145,10 +145,10 @@ def _block_label(same: list[Generation], room: float) -> str:
 
 def draw_standstill(canvas: Canvas, lanes: Lanes) -> None:
     """Which share of the partitions stood still when. Its area is the stopped partition time."""
-    total = captions.total_stopped_ms(lanes)
+    total = captions.total_stopped(lanes)
     if not total:
         return
-    canvas.heading("Stopped", f"{duration(total)} of partition time")
+    canvas.heading("Stopped", f"{total} of partition time")
     scale, base = canvas.scale, canvas.y + STANDSTILL_HEIGHT
     bins = [0.0] * (int((scale.right - scale.left) / STANDSTILL_BIN_PX) + 1)
     per_px = (scale.until_ms - scale.since_ms) / (scale.right - scale.left)

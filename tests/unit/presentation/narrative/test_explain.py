@@ -571,3 +571,43 @@ def test_where_nothing_is_left_the_range_begins_where_events_would_be_kept() -> 
     assert story.brief[0].texts[0] == (
         "No rebalances from 14:13:20 to 14:23:20 UTC on 2026-09-21. Earlier events are not kept."
     )
+
+
+def emptied(cause: str, at_ms: int = T0 + MINUTE) -> Event:
+    """The last two members are gone; no assignment follows, so the log has no cost of it."""
+    left = [m.gone(it, cause) for it in "ab"]
+    return m.rebalance(2, cause, at_ms, left=left, members=0, stopped_ms=None)
+
+
+def test_what_is_known_of_the_cost_is_the_least() -> None:
+    began = m.rebalance(1, joined=[m.member("a"), m.member("b")])
+    story = tell(began, emptied("session_timeout"), form=m.form(members=[], state="Empty"))
+    assert said(story, "cost") == ["The cost of 1 of 2 rebalances is not known. The group had no members for 9 min."]
+    assert (story.numbers["stopped_partition_ms"], story.numbers["rebalances_of_unknown_cost"]) == (0, 1)
+    assert "The cost of 1 of 2 rebalances is not known." in story.brief[0].texts
+    assert story.limitations[-1] == "What 1 rebalance cost: the log does not show when partitions were stopped."
+    # Who says goodbye has worked until then.
+    left = tell(began, emptied("member_left"), form=m.form(members=[], state="Empty"))
+    assert said(left, "cost") == ["No partition was stopped by a rebalance. The group had no members for 9 min."]
+    assert left.numbers["rebalances_of_unknown_cost"] == 0
+
+
+def test_a_sum_of_costs_that_lacks_some_says_so() -> None:
+    events = [
+        m.rebalance(at, at_ms=T0 + at * SECOND, stopped_ms=cost) for at, cost in enumerate([6_000, None, 9_000])
+    ]
+    story = tell(*events, form=m.form(partitions=2))
+    assert said(story, "cost") == [
+        "Rebalances stopped partitions for at least 15 s, summed over the partitions: at least 1 % of the time of 2 "
+        "partitions in 10 min. The most expensive whose cost is known was generation 2 at 14:13:22: 9 s. The cost of "
+        "1 of 3 rebalances is not known."
+    ]
+    assert story.brief[0].texts[1:3] == (
+        "Rebalances stopped 2 partitions for at least 15 s in sum, at least 1 % of their time.",
+        "The cost of 1 of 3 rebalances is not known.",
+    )
+    little = tell(m.rebalance(1, stopped_ms=12), events[1], form=m.form())
+    assert said(little, "cost") == [
+        "Rebalances stopped partitions for at least 12 ms, summed over the partitions. The cost of 1 of 2 rebalances "
+        "is not known."
+    ], "at least less than 0.1 % says nothing"

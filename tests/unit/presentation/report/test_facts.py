@@ -19,6 +19,7 @@ from tests.unit.presentation.report.made import (
     wanted,
     with_all_events,
 )
+from tests.unit.presentation.report.reading import checked
 
 
 def test_all_groups_the_worst_first() -> None:
@@ -174,3 +175,30 @@ def test_findings_that_were_let_go() -> None:
     ):
         assert gather(source, MADE, wanted(*groups, since_ms=since_ms)).findings_complete_since_ms == known_ms
     assert gather(with_all_events(source), MADE, wanted()).findings_complete_since_ms is None
+
+
+def test_a_sum_that_lacks_costs_is_the_least() -> None:
+    """`lost` is emptied by session timeouts, of which the log tells no cost; of `kip` it tells none at all."""
+    left = [m.gone("a", "session_timeout"), m.gone("b", "session_timeout")]
+    known = m.rebalance(2, at_ms=T0 + SECOND, group="known", stopped_ms=4 * SECOND)
+    events = [
+        m.rebalance(1, group="lost", joined=[m.member("a"), m.member("b")]),
+        m.rebalance(2, "session_timeout", T0 + SECOND, group="lost", left=left, members=0, stopped_ms=None),
+        *(m.rebalance(it, at_ms=T0 + it, group="kip", group_type="consumer", stopped_ms=None) for it in (2, 3)),
+        known,
+    ]
+    source = Source(events, {it: form() for it in ("lost", "kip", "known")}, T0 + 300 * SECOND)
+    page = checked(page_of(gather(with_all_events(source), MADE, wanted()))).text
+    for said in (
+        "Rebalances stopped partitions for at least 4.0 s, summed over the partitions. "
+        "The cost of 3 of 5 rebalances is not known.",
+        "Stopped partition time at least 4.0 s",
+        "Stopped partition time not known the cost of 1 of 2 rebalances is not known",
+        "Stopped partition time not known the cost of 2 rebalances is not known",
+        "known Stable 2 1 0 0 4.0 s",
+    ):
+        assert said in page, said
+    assert "Stopped partition time 0 ms" not in page
+    partly = [known, m.rebalance(3, at_ms=T0 + 2 * SECOND, group="known", stopped_ms=None)]
+    partly_known = gather(with_all_events(Source(partly, {"known": form()}, T0 + SECOND)), MADE, wanted())
+    assert "Partitions were stopped for at least 4.0 s in sum." in page_of(partly_known)
