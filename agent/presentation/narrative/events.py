@@ -86,6 +86,11 @@ class Rebalance:
     stopped_ms: int | None
     is_cost_unknown: bool
 
+    @property
+    def is_beginning(self) -> bool:
+        """Whether all its members seem to join with it: with the group, or the log, begins what is known of it."""
+        return self.previous_generation is None and not self.left and len(self.joined) == self.members
+
 
 def is_cost_unknown(event: Event) -> bool:
     """Whether partitions stopped for a `rebalance` event without stopped time: those of members that remained, or of

@@ -24,6 +24,8 @@ from agent.presentation.narrative.phrases import NO_PROBLEM, is_simple, went
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
     Calendar,
+    about,
+    at_least,
     capitalized,
     certainty,
     count,
@@ -43,6 +45,12 @@ MAX_WORDS = 25
 
 REPEATED_FROM = 3
 """From so many departures of one client on it is a loop, whatever the reasons."""
+
+BEHIND_FROM_S = 120.0
+"""Who is so far behind has a problem, found or not: ends are looked up every 30 s, and clients commit more often."""
+
+TAIL_RECORDS = 10
+"""Of a lag of so many records age says nothing: transactions end with markers, which no client consumes."""
 
 DEPARTURE_ANALYZERS = (
     "session_timeout",
@@ -169,37 +177,82 @@ def _worst_finding(scene: StoryContext) -> list[str]:
         return []
     rest = f"{capitalized(count(more, 'more finding'))} {'is' if more == 1 else 'are'} open." if more else ""
     if worst["severity"] == "info" and not more:
-        rest = _unknown_sentence(scene) if scene.is_unknown else "Nothing else was found."
+        rest = " ".join(_unexplained(scene)) or "Nothing else was found."
+        if scene.is_unknown:
+            rest = _unknown_sentence(scene)
     return [sentence(worst["summary"]), *([rest] if rest else [])]
 
 
 def _no_problem(scene: StoryContext) -> list[str]:
-    """Where nothing is found to be wrong."""
+    """Where nothing is found to be wrong, which is no all-clear where something is not explained."""
     who, told, form = scene.who, scene.totals, scene.form
     over = _resolved_sentence(scene)
-    clean = NO_PROBLEM.format(group=who)
+    is_empty = form is not None and not form["members"] and not is_simple(form)
+    left = _last_departures(scene) if is_empty else ()
+    doubts = _unexplained(scene, left)
+    clean = doubts or [f"{NO_PROBLEM.format(group=who)}."]
     if scene.is_unknown:
         return [_unknown_sentence(scene), *over, *_state(scene)]
     if form is None:
         if scene.deleted_ms is not None:
-            return [f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC.", *over, "No problem was found."]
-        return [f"{clean}.", *over] if not scene.asked.is_state_known else [f"{who} no longer exists.", *over]
+            return [
+                f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC.",
+                *over,
+                *(doubts or ["No problem was found."]),
+            ]
+        return [*clean, *over] if not scene.asked.is_state_known else [f"{who} no longer exists.", *over, *doubts]
     if is_simple(form):
-        return [f"{clean}: it has no members and only commits offsets.", *over]
-    if not form["members"]:
-        return [_emptied_sentence(scene), *over, "No other problem was found." if over else "No problem was found."]
-    unknown = unexplained(told.departures)
-    but = f", but {count(unknown, 'member')} left for an unknown reason" if unknown else ""
+        has = "it has no members and only commits offsets."
+        return [*doubts, capitalized(has), *over] if doubts else [f"{NO_PROBLEM.format(group=who)}: {has}", *over]
+    if is_empty:
+        none = [] if unexplained(left) else [f"No {'other ' if over else ''}problem was found."]
+        return [_emptied_sentence(scene), *over, *(doubts or none)]
     if not told.rebalances:
         when = scene.when_known or f" in {duration(scene.until_ms - scene.since_ms)}"
-        return [f"{clean}{but}. It did not rebalance{when}.", *over, *_state(scene)]
+        return [" ".join([*clean, f"It did not rebalance{when}."]), *over, *_state(scene)]
     restarts = rolling_restart_phrase(told.rebalances)
     often = f"It rebalanced {times(len(told.rebalances))}{scene.when_known}"
     if restarts:
-        return [f"{clean}{but}.", f"{often}: {restarts}.", *over, *_state(scene), best_gain_sentence(scene.gains)]
+        return [*clean, f"{often}: {restarts}.", *over, *_state(scene), best_gain_sentence(scene.gains)]
     why = causes_phrase(told.causes)
     why = f": {why}" if len(told.causes) > 1 else f", {why}" if why.startswith("each") else f" {why}"
-    return [f"{clean}{but}.", *_first_fitting(f"{often}{why}.", f"{often}."), *over, *_state(scene)]
+    return [*clean, *_first_fitting(f"{often}{why}.", f"{often}."), *over, *_state(scene)]
+
+
+def _unexplained(scene: StoryContext, told: Sequence[Departure] = ()) -> list[str]:
+    """What speaks against an all-clear: that it is behind, and what is not known of who left and why it rebalanced.
+
+    `told` are departures of which it is said already. That a group was there before the log began is no such thing.
+    """
+    members = unexplained(scene.totals.departures) - unexplained(told)
+    rebalances = sum(it.cause == Cause.UNKNOWN and not it.is_beginning for it in scene.totals.rebalances)
+    what = [f"why {count(members, 'other member' if unexplained(told) else 'member')} left"] if members else []
+    if rebalances:
+        what.append(f"what triggered {count(rebalances, 'rebalance')} of")
+    return [*_behind_sentence(scene), *([f"It is not known {join_words(what)} {scene.who}."] if what else [])]
+
+
+def _behind_sentence(scene: StoryContext) -> list[str]:
+    """How far it is behind, where its lag is known and is more than commits and looks at the ends account for."""
+    if scene.form is None:
+        return []
+    held = {
+        (topic, partition)
+        for member in scene.form["members"]
+        for topic, partitions in member.get("assignment", {}).items()
+        for partition in partitions
+    }
+    known = [
+        it for it in scene.form["offsets"] if it.get("lag_seconds") is not None and (it["lag"] or 0) > TAIL_RECORDS
+    ]
+    # Positions that no member holds any more may be left from long ago.
+    lags = [it for it in known if (it["topic"], it["partition"]) in held] if held else known
+    longest = max(lags, key=lambda it: it["lag_seconds"], default=None)
+    if longest is None or longest["lag_seconds"] < BEHIND_FROM_S:
+        return []
+    lasted = at_least(about(round(1_000 * longest["lag_seconds"])), longest["lag_seconds_at_least"])
+    why = " for an unknown reason" if scene.form["members"] else ""
+    return [f"{scene.who} is {lasted} behind ({sum(it['lag'] for it in lags):,} records){why}."]
 
 
 def _unknown_sentence(scene: StoryContext) -> str:
@@ -222,13 +275,19 @@ def _resolved_sentence(scene: StoryContext) -> list[str]:
     return [f"{worst['analyzer']} and {count(more, 'other finding')} were open, and are resolved."]
 
 
+def _last_departures(scene: StoryContext) -> Sequence[Departure]:
+    """Who left with the newest rebalance, if it was the last."""
+    last = scene.totals.rebalances[-1:]
+    return () if not last or last[0].members else last[0].left
+
+
 def _emptied_sentence(scene: StoryContext) -> str:
     """Since when it has no members, and how the last ones left, as far as the range tells."""
-    last = scene.totals.rebalances[-1] if scene.totals.rebalances else None
-    if last is None or last.members or not last.left:
+    left = _last_departures(scene)
+    if not left:
         return f"{scene.who} has no members."
-    number, ways = len(last.left), grouped(last.left, lambda gone: gone.cause)
-    since = f"{scene.who} has been Empty since {scene.calendar.at(last.at_ms)}, when its last"
+    number, ways = len(left), grouped(left, lambda gone: gone.cause)
+    since = f"{scene.who} has been Empty since {scene.calendar.at(left[0].at_ms)}, when its last"
     who = "member" if number == 1 else f"{number} members"
     if len(ways) > 1:
         unknown = len(ways.get(Cause.UNKNOWN_DEPARTURE, ()))

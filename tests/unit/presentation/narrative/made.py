@@ -131,6 +131,7 @@ def form(**changed: Any) -> dict[str, Any]:
         "protocol": "range",
         "partitions": 12,
         "members": [{}, {}],
+        "offsets": [],
         "state_since_ms": T0,
         "last_commit_ms": T0,
         "anomalies": [],

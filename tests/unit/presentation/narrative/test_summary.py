@@ -37,6 +37,12 @@ def tell(*events: Event, form: Any = None, findings: Any = (), **asked: Any) -> 
     return explain(StoryRequest("g", **asked), events, list(findings), form)
 
 
+def offset(partition: int, lag: int | None, seconds: float | None, *, at_least: bool = False) -> dict[str, Any]:
+    """A position of a describe form, as far as the story looks at it."""
+    of_lag = {"lag": lag, "lag_seconds": seconds, "lag_seconds_at_least": at_least}
+    return {"topic": "t", "partition": partition, **of_lag}
+
+
 SILENT = "its own log, its exit code, an OOM kill or a liveness probe may tell."
 NOW = "`g` is Stable now, with 2 members."
 
@@ -153,10 +159,7 @@ SUMMARIES: list[tuple[str, Story, str]] = [
     (
         "15: nobody knows how one went",
         tell(m.rebalance(1, "unknown_departure", left=[m.gone("a", "unknown_departure", 0)]), form=m.form()),
-        (
-            "No problem was found in `g`, but 1 member left for an unknown reason. It rebalanced once "
-            "because a member left for an unknown reason."
-        ),
+        ("It is not known why 1 member left `g`. It rebalanced once because a member left for an unknown reason."),
     ),
     (
         "16: stopped on purpose, as it seems",
@@ -175,10 +178,7 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             m.rebalance(1, left=[m.gone("a", "member_left"), m.gone("b", "unknown_departure", 0)], members=0),
             form=m.form(members=[], state="Empty"),
         ),
-        (
-            "`g` has been Empty since 14:13:20, when its last 2 members left, 1 for an unknown reason. "
-            "No problem was found."
-        ),
+        "`g` has been Empty since 14:13:20, when its last 2 members left, 1 for an unknown reason.",
     ),
     (
         "18: empty for longer than this tells of",
@@ -307,6 +307,81 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         "33: what was let go is before the range",
         tell(form=m.form(), since_ms=T0, complete_since_ms=T0),
         "No problem was found in `g`. It did not rebalance in 10 min. `g` is Stable with 2 members.",
+    ),
+    (
+        "34: of whom it is said already how they left is not said again",
+        tell(
+            m.rebalance(1, left=[m.gone("a", "unknown_departure", 0)]),
+            m.rebalance(2, left=[m.gone("b", "unknown_departure", 0)], members=0),
+            form=m.form(members=[], state="Empty"),
+        ),
+        (
+            "`g` has been Empty since 14:13:20, when its last member left for an unknown reason. It is not known why "
+            "1 other member left `g`."
+        ),
+    ),
+    (
+        "35: nothing tells why it rebalanced",
+        tell(m.rebalance(4, "unknown", confidence=0.0), form=m.form()),
+        (
+            "It is not known what triggered 1 rebalance of `g`. It rebalanced once for an unknown reason. `g` is "
+            "Stable with 2 members."
+        ),
+    ),
+    (
+        "36: it was there before the log",
+        tell(
+            {**m.rebalance(4, "unknown", joined=[m.member("a")], members=1), "previous_generation": None},
+            form=m.form(),
+        ),
+        "No problem was found in `g`. It rebalanced once for an unknown reason. `g` is Stable with 2 members.",
+    ),
+    (
+        "37: deleted, and nobody knows how one of its members had left",
+        tell(m.rebalance(1, left=[m.gone("a", "unknown_departure", 0)]), m.event("group_deleted")),
+        "`g` was deleted at 2026-09-21 14:13:20 UTC. It is not known why 1 member left `g`.",
+    ),
+    (
+        "38: it is behind, and nothing tells why",
+        tell(form=m.form(offsets=[offset(0, 40_000, 900.0), offset(1, 44_000, 240.0)])),
+        (
+            "`g` is 15 min behind (84,000 records) for an unknown reason. It did not rebalance in 0 ms. `g` is "
+            "Stable with 2 members."
+        ),
+    ),
+    (
+        "39: nobody reads it",
+        tell(form=m.form(members=[], state="Empty", offsets=[offset(0, 84_000, 900.0, at_least=True)])),
+        "`g` has no members. `g` is at least 15 min behind (84,000 records).",
+    ),
+    (
+        "40: without members by design",
+        tell(form=m.form(members=[], generation=-1, offsets=[offset(0, 84_000, 900.0)])),
+        "`g` is 15 min behind (84,000 records). It has no members and only commits offsets.",
+    ),
+    (
+        "41: as far as commits and looks at the ends account for, behind a marker, and where no member is any more",
+        tell(
+            form=m.form(
+                members=[{"assignment": {"t": [0, 1]}}],
+                offsets=[
+                    offset(0, 9_000, 40.0),
+                    offset(1, 1, 9_000.0),
+                    offset(2, 84_000, 900.0),
+                    offset(3, None, None),
+                ],
+            )
+        ),
+        "No problem was found in `g`. It did not rebalance in 0 ms. `g` is Stable with 1 member.",
+    ),
+    (
+        "42: beside a hint",
+        tell(
+            m.rebalance(1, left=[m.gone("a", "unknown_departure", 0)]),
+            form=m.form(),
+            findings=[m.finding("idle_members", severity="info", summary="1 idles", advice="")],
+        ),
+        "1 idles. It is not known why 1 member left `g`. `g` is Stable with 2 members.",
     ),
 ]
 
