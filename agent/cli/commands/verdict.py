@@ -87,6 +87,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
       kshadow verdict payments --agent http://localhost:9308 --rollout 2
       kshadow verdict payments --bootstrap-server localhost:9092 -o json
     """
+    from agent.presentation.rollouts.measures import RolloutState
     from agent.presentation.rollouts.parameters import PARAMETERS
     from agent.simulation.whatif.recorder import GroupRecorder
 
@@ -102,7 +103,10 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
             told, known_since_ms = _rollouts(answers, group)
             found = _in_range(told, since_ms, range_until_ms)
             chosen = _chosen(found, which)
-            if (chosen is not None and chosen["verdict"] is not None) or time.monotonic() >= until_s:
+            is_settled = chosen is not None and (
+                chosen["verdict"] is not None or chosen["state"] != RolloutState.RUNNING
+            )
+            if is_settled or time.monotonic() >= until_s:
                 break
             time.sleep(min(POLL_S, max(until_s - time.monotonic(), 0)))
         if chosen is None:

@@ -35,11 +35,12 @@ class RolloutState(StrEnum):
 class Rollout:
     """One rollout in numbers. Times are epoch milliseconds; what is not known is None.
 
-    `is_stopped`: all members left before the group had been steady. `ended_ms` is when the last member was replaced,
-    `steady_ms` when the rebalance was through after which the group came to rest. `rebalances_of_unknown_cost` are
-    missing in `stopped_partition_ms`. `was_empty`: during it the group had no members. `departures` by cause;
-    `errors` by origin. `crash_loops` counts places that new members left again and again. `imbalance_*` is the
-    largest share of partitions in fair ones: 1 is even.
+    `is_stopped`: all members left before the group had been steady, and none came until it was over. `ended_ms` is
+    when the last member was replaced, `over_ms` from when on changes of members are none of it, `steady_ms` when the
+    rebalance was through after which the group came to rest. `last_rebalance_ms` is when the last that is counted was
+    through, `rebalances_of_unknown_cost` are missing in `stopped_partition_ms`. `was_empty`: during it the group had
+    no members. `departures` by cause; `errors` by origin. `crash_loops` counts places that new members left again and
+    again. `imbalance_*` is the largest share of partitions in fair ones: 1 is even.
     """
 
     state: RolloutState
@@ -50,12 +51,14 @@ class Rollout:
     revision_to: str | None
     began_ms: int
     ended_ms: int
+    over_ms: int
     steady_ms: int | None
     members_before: int | None
     members_after: int | None
     members_replaced: int
     is_complete: bool
     rebalances: int
+    last_rebalance_ms: int | None
     never_completed: int
     stopped_partition_ms: int | None
     rebalances_of_unknown_cost: int
@@ -118,10 +121,10 @@ def _measure(
     rest_from_ms = max([ended_ms, *(it.restarts_ms[-1] for it in loops)])
     is_through = episode.is_complete or is_over
     steady_ms = _steady_ms(episode, rest_from_ms, until_ms, parameters.settle_ms) if is_through else None
-    is_stopped = steady_ms is None and is_through and episode.members_after == 0
+    is_empty = steady_ms is None and is_through and episode.members_after == 0
     if steady_ms is not None:
         state = RolloutState.STEADY
-    elif is_over or is_stopped or until_ms - rest_from_ms > parameters.unsteady_ms:
+    elif is_over or (not is_empty and until_ms - rest_from_ms > parameters.unsteady_ms):
         state = RolloutState.UNSTEADY
     else:
         state = RolloutState.RUNNING
@@ -131,19 +134,21 @@ def _measure(
     lags = [it for it in (*episode.lags, *lags_beside) if it.at_ms <= last_ms + LAG_AFTER_MS]
     return Rollout(
         state=state,
-        is_stopped=is_stopped,
+        is_stopped=is_empty and is_over,
         by_kubernetes=episode.is_by_kubernetes,
         workload=episode.workload,
         revision_from=episode.revision_from or (revision_before if revision_before != episode.revision else None),
         revision_to=episode.revision,
         began_ms=episode.began_ms,
         ended_ms=ended_ms,
+        over_ms=episode.last_change_ms + parameters.gap_ms,
         steady_ms=steady_ms,
         members_before=episode.members_before,
         members_after=episode.members_after,
         members_replaced=episode.replaced,
         is_complete=episode.is_complete,
         rebalances=len(done),
+        last_rebalance_ms=max((it.at_ms for it in done), default=None),
         never_completed=sum(it.never_completed for it in done),
         # Without a rebalance no partition stopped for one.
         stopped_partition_ms=sum(known) if known or not done else None,

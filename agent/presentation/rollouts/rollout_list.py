@@ -95,6 +95,7 @@ def _form(it: Rollout, judged: Judgement) -> JsonObject:
         "members_after": it.members_after,
         "members_replaced": it.members_replaced,
         "rebalances": it.rebalances,
+        "last_rebalance_ms": it.last_rebalance_ms,
         "rebalances_never_completed": it.never_completed,
         "stopped_partition_ms": it.stopped_partition_ms,
         "rebalances_of_unknown_cost": it.rebalances_of_unknown_cost,
@@ -114,10 +115,10 @@ def _form(it: Rollout, judged: Judgement) -> JsonObject:
 
 
 def span_ms(form: JsonObject) -> tuple[int, int]:
-    """From when to when a rollout's records are, for who replays them: from before its first goodbye until the group
-    has been at rest for a while."""
-    ended_ms = form["steady_ms"] if form["steady_ms"] is not None else form["ended_ms"]
-    return form["began_ms"] - PARAMETERS.settle_ms, ended_ms + PARAMETERS.settle_ms
+    """From when to when a rollout's records are, bounds included, for who replays them: those of the rebalances that
+    it counts."""
+    last_ms = form["last_rebalance_ms"]
+    return form["began_ms"], form["ended_ms"] if last_ms is None else last_ms
 
 
 class _RolloutShape(msgspec.Struct):

@@ -9,7 +9,7 @@ from agent.common.text import truncated
 from agent.core.causes import cause_info
 from agent.core.inference.origins import origin_words
 from agent.presentation.narrative.words import MAX_NAME, about, clock, count, day, duration, join_words
-from agent.presentation.rollouts.measures import KILLED_AT_STOP
+from agent.presentation.rollouts.measures import KILLED_AT_STOP, RolloutState
 
 JsonObject = Mapping[str, Any]
 
@@ -25,8 +25,8 @@ WHATIF_LABELS = {
 
 
 def verdict_word(form: JsonObject) -> str:
-    """The verdict, or that there is none yet."""
-    return str(form["verdict"] or PENDING)
+    """The verdict, that there is none yet, or that nothing tells one."""
+    return str(form["verdict"] or (PENDING if form["state"] == RolloutState.RUNNING else UNKNOWN))
 
 
 def what_was_rolled_out(form: JsonObject) -> str:

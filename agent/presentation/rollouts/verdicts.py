@@ -7,7 +7,7 @@
 | `harmful` | `unclean_share` (a fifth) of the departures or more were unclean: by a timeout, or killed as the \
 grace period ended |
 | `harmful` | the group was not steady `unsteady_ms` (10 min) after the last member was replaced |
-| none | all members left, with goodbyes, before the group was steady, and none joined again |
+| none | all members left, with goodbyes, before the group was steady, and none joined again within ten minutes |
 | none yet | members are still being replaced, or the last rebalance is not `settle_ms` (30 s) ago |
 | `worse` | by Kubernetes a new member was evicted |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.core.inference.origins import OriginKind
-from agent.presentation.narrative.words import about, count, duration, join_words
+from agent.presentation.narrative.words import about, clock, count, duration, join_words
 from agent.presentation.rollouts.measures import KILLED_AT_STOP, Rollout, RolloutState
 from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
 
@@ -73,9 +73,14 @@ def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameter
     if harm := _harm(rollout, parameters):
         return Judgement(RolloutVerdict.HARMFUL, tuple(harm), differences)
     if rollout.state is RolloutState.RUNNING:
-        replaced = f"{rollout.members_replaced} of {rollout.members_before or '?'} members are replaced"
-        waits = "it is complete, and the group has yet to be steady" if rollout.is_complete else replaced
-        return Judgement(None, (f"The rollout is running: {waits}.",), differences)
+        said = "The rollout is running: it is complete, and the group has yet to be steady."
+        over = f"{clock(rollout.over_ms)} UTC, ten minutes after the last change of members"
+        if rollout.is_complete and rollout.members_after == 0:
+            said = f"All members left before the group was steady. If none joins until {over}, nothing tells of harm."
+        elif not rollout.is_complete:
+            replaced = f"{rollout.members_replaced} of {rollout.members_before or '?'} members are replaced"
+            said = f"The rollout is running or was stopped: {replaced}. If no more are, it is judged at {over}."
+        return Judgement(None, (said,), differences)
     if rollout.is_stopped:
         said = (
             "All members left before the group was steady, and none joined again: whether it did harm is not known."

@@ -49,6 +49,9 @@ ROLLOUT_DEFS: dict[str, Schema] = {
             "members_after": nullable(COUNT),
             "members_replaced": COUNT,
             "rebalances": COUNT,
+            "last_rebalance_ms": described(
+                nullable(AT_MS), "When the last of them was through; null: there is none."
+            ),
             "rebalances_never_completed": COUNT,
             "stopped_partition_ms": described(
                 nullable(COUNT), "Stopped partition time, summed over partitions; null if of no rebalance known."
@@ -89,7 +92,9 @@ ROLLOUT_DEFS: dict[str, Schema] = {
     ),
     "rollout_costs": object_of(
         {
-            "today": described(_COST, "Replayed as it was."),
+            "today": described(
+                _COST, "Replayed as it was, by the model: the same rebalances as far as it reproduces them."
+            ),
             "static_membership": _COST,
             "cooperative_rebalancing": _COST,
             "untold": described(nullable(TEXT), "Why there are no numbers, or not all."),

@@ -18,6 +18,10 @@ ALTERNATIVES = {
 }
 """What a rollout is held against, by the name of its field."""
 
+MARGIN_MS = 30_000
+"""So long before a rollout's first record its first goodbye may have been said, since a join phase lies between; and
+so long after its last one what is replayed may come to rest."""
+
 NO_REBALANCE = "the log has no rebalance of it to replay"
 NO_RECORDS = "there are no records to replay"
 NO_BEGINNING = "what is kept of the group's states begins after it did"
@@ -28,12 +32,12 @@ JsonObject = dict[str, Any]
 
 def rollout_costs(
     recording: GroupRecording | None,
-    since_ms: int,
+    began_ms: int,
     until_ms: int,
     enough: Callable[[], bool] = lambda: False,
 ) -> JsonObject:
-    """Rebalances and stopped partition-milliseconds of what was recorded in a range: replayed as it was (`today`),
-    and under each of `ALTERNATIVES`; None with the reason in `untold` where there are no numbers.
+    """Rebalances and stopped partition-milliseconds of what was recorded in a range, bounds included: replayed as it
+    was (`today`), and under each of `ALTERNATIVES`; None with the reason in `untold` where there are no numbers.
 
     `enough` is asked between plays: once it says so, what is there by then is all.
     """
@@ -41,13 +45,16 @@ def rollout_costs(
         return no_costs(NO_RECORDS)
     if (reason := reason_not_replayable(recording)) is not None:
         return no_costs(reason)
+    before_ms = max((it.at_ms for it in recording.states if it.at_ms < began_ms), default=0)
+    # What was recorded before the rollout is how it found the group, and no part of it.
+    since_ms = max(began_ms - MARGIN_MS, before_ms + 1)
     if not recording.reaches_back_to(since_ms):
         return no_costs(NO_BEGINNING)
     ranged = recording.between(since_ms, until_ms)
     if not any(it.inferred is not None for it in ranged.states):
         return no_costs(NO_REBALANCE)
     try:
-        found = calibrate(ranged, until_ms, enough=enough)
+        found = calibrate(ranged, until_ms + MARGIN_MS, enough=enough)
     except (NothingToReplay, CannotReplay) as error:
         return no_costs(str(error))
     near = found.reproduction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.serving.rollouts import find_rollouts
 from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, UNTIL_MS, events, records
+from tests.unit.analyzers.story import Story
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.core.shadow.build import run_of
 from tests.unit.presentation.narrative.golden import histories
 from tests.unit.presentation.schemas.strict import validators
 from tests.unit.serving.routes.replayed import Replayed, let_go, served
@@ -105,7 +108,20 @@ def test_one_that_was_stopped_has_none_to_wait_for(tmp_path: Path) -> None:
     history = tmp_path / "history"
     ParquetSink(str(history)).write([encode_event(it, 0) for it in histories()["audit-deploy"].events])
     result = kshadow("verdict", "audit-deploy", "--from", history)
-    assert lines(result)[1].startswith("All members left before the group was steady, and none joined again")
+    assert lines(result)[1].startswith("All members left before the group was steady. If none joins until")
+    assert (result.exit_code, result.stderr) == (3, "Error: no verdict yet where the files end\n")
+    names = ["svc-0", "svc-1", "svc-2"]
+    story = Story().change(names).work(1_200)
+    for name in names:
+        story.change(leave=[name]).work(3).change(join=[name]).work(5)
+    story.change(leave=names)
+    agent = Replayed([run_of(story.log.records)])
+    agent.now_ms = story.log.now_ms + 11 * 60_000
+    with served(agent) as url:
+        began_s = time.monotonic()
+        result = kshadow("verdict", story.group, "--agent", url, "--wait", "30s")
+        assert time.monotonic() - began_s < 20, "ten minutes are over: it will never have one"
+    assert lines(result)[0].startswith("not known: the rollout of")
     assert (result.exit_code, result.stderr) == (3, "Error: no verdict: nothing tells whether it did harm\n")
 
 

@@ -9,6 +9,7 @@ import pytest
 from agent.core.events.events import Event
 from agent.presentation.narrative.events import MemberRef, member_ref
 from agent.presentation.rollouts.rollout_list import is_rollout, known_since_ms, rollouts_json
+from agent.presentation.rollouts.sentences import verdict_word
 from agent.presentation.rollouts.turnover import name_pattern, rolled_out
 from agent.runtime.offline import OfflineGroups
 from agent.simulation.generator.histories import generate
@@ -192,7 +193,12 @@ def test_a_verdict_waits_until_the_group_is_steady() -> None:
 def test_half_way_it_is_running_until_its_time_is_over() -> None:
     group = Group(4)
     over_ms = replace(group, [0, 1, 2], 20 * MINUTE, 1)
-    assert found(group, over_ms + 10 * MINUTE - 1)[0]["state"] == "running"
+    (it,) = found(group, over_ms + 10 * MINUTE - 1)
+    assert (it["state"], verdict_word(it)) == ("running", "pending")
+    assert it["reasons"] == [
+        "The rollout is running or was stopped: 3 of 4 members are replaced. If no more are, it is judged at "
+        "11:37:03 UTC, ten minutes after the last change of members."
+    ]
     (it,) = found(group, over_ms + 10 * MINUTE + 1)
     assert (it["state"], it["verdict"], it["members_replaced"]) == ("steady", "same", 3)
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.events.samples import LagNote
 from agent.presentation.rollouts.rollout_list import rollouts_json
-from agent.presentation.rollouts.sentences import lines, what_was_rolled_out
+from agent.presentation.rollouts.sentences import lines, verdict_word, what_was_rolled_out
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
 from tests.unit.presentation.rollouts.making import MINUTE, T0, Group, S, gone, member, origin
 from tests.unit.presentation.rollouts.test_recognition import found, replace
@@ -234,9 +234,16 @@ def test_of_a_group_that_is_stopped_afterwards_nothing_is_told() -> None:
     group = Group(2)
     over_ms = replace(group, [0, 1], 20 * MINUTE, 1)
     group.rebalance(over_ms + 5 * S, left=[gone("payments-0", 1), gone("payments-1", 1)])
-    (it,) = found(group)
-    assert (it["state"], it["verdict"], it["members_after"]) == ("unsteady", None, 0)
-    assert it["reasons"][0].startswith("All members left before the group was steady")
+    gone_ms = over_ms + 5 * S
+    (early,) = found(group, gone_ms + 10 * MINUTE)
+    assert (early["state"], early["verdict"], verdict_word(early)) == ("running", None, "pending")
+    assert early["reasons"] == [
+        "All members left before the group was steady. If none joins until 11:36:58 UTC, ten minutes after the last "
+        "change of members, nothing tells of harm."
+    ]
+    (it,) = found(group, gone_ms + 10 * MINUTE + 1)
+    assert (it["state"], it["verdict"], it["members_after"], verdict_word(it)) == ("unsteady", None, 0, "not known")
+    assert it["reasons"][0].startswith("All members left before the group was steady, and none joined again")
     died = Group(2)
     over_ms = replace(died, [0, 1], 20 * MINUTE, 1)
     left = [gone(f"payments-{it}", 1, cause="session_timeout") for it in (0, 1)]

@@ -9,7 +9,7 @@ from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.simulation.whatif.recorded_script import reconstruct
 from agent.simulation.whatif.recorder import GroupRecording
-from agent.simulation.whatif.rollout_costs import NO_BEGINNING, rollout_costs
+from agent.simulation.whatif.rollout_costs import MARGIN_MS, NO_BEGINNING, rollout_costs
 from tests.unit.analyzers.story import Story
 
 NAMES = [f"svc-{number}" for number in range(10)]
@@ -66,10 +66,26 @@ def test_the_rollout_of_a_group_that_had_just_begun() -> None:
         story.change(leave=[name]).work(3)
         story.change(join=[name]).work(20)
     recording, rollout = recorded(story.work(900))
-    since_ms, until_ms = span_ms(rollout)
-    assert since_ms < recording.states[0].at_ms
-    assert rollout_costs(recording, since_ms, until_ms)["untold"] is None
+    began_ms, until_ms = span_ms(rollout)
+    assert began_ms - MARGIN_MS < recording.states[0].at_ms
+    costs = rollout_costs(recording, began_ms, until_ms)
+    # The group's first rebalance, 15 s before, is none of the rollout's.
+    assert (costs["untold"], costs["today"]["rebalances"]) == (None, rollout["rebalances"])
     assert not GroupRecording("nobody", ()).reaches_back_to(until_ms)
+
+
+def test_of_one_that_does_not_come_to_rest_the_same_rebalances_are_replayed() -> None:
+    """Both counts go to the last rebalance, as long after the last replaced member as it is."""
+    story = Story().change(NAMES[:3]).work(600)
+    for name in NAMES[:3]:
+        story.change(leave=[name]).work(3).change(join=[name]).work(5)
+    for _ in range(33):
+        story.work(20).change()
+    recording, rollout = recorded(story)
+    assert (rollout["state"], rollout["rebalances"]) == ("unsteady", 6 + 33)
+    assert rollout["last_rebalance_ms"] > rollout["ended_ms"] + 30_000
+    costs = rollout_costs(recording, *span_ms(rollout))
+    assert (costs["untold"], costs["today"]["rebalances"]) == (None, rollout["rebalances"])
 
 
 def test_the_pause_before_a_first_rebalance_is_not_told_by_a_later_one() -> None:
