@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
+from agent.runtime.lag_peaks import LagPeaks
 from agent.runtime.sampling import lag_sums
 from agent.serving.metrics.group_metrics import RolloutReading
 
@@ -34,9 +35,6 @@ BUDGET_S = 0.5
 """Of a look, for verdicts: a twentieth of a core. Groups that are left over come first in the next."""
 NOTED_AFTER_MS = 3 * MINUTE_MS
 """So long after a group's newest event its lag is noted: a peak counts until a minute after the group is steady."""
-MAX_NOTES = 100
-"""Of one group: a quarter of an hour of changes, more with pauses between; the oldest go, and with the first of a
-rollout's its peak (`agent.presentation.rollouts.measures`)."""
 MAX_GROUPS = 500
 """Groups whose lag is noted; those that changed least lately go."""
 
@@ -70,16 +68,16 @@ class RolloutWatch(BackgroundThread):
         self._state, self._lock, self._lags = state, lock, lags
         self._shows, self._is_current, self._hiding = shows, is_current, hiding
         self._known: dict[str, _Known] = {}
-        self._notes: OrderedDict[str, deque[LagNote]] = OrderedDict()
+        self._notes: OrderedDict[str, LagPeaks] = OrderedDict()
 
     def readings(self) -> Mapping[str, RolloutReading]:
         """The newest rollout of each group that has one."""
         return {group: it.reading for group, it in self._known.copy().items() if it.reading is not None}
 
     def lag_notes(self, group: str) -> Sequence[LagNote]:
-        """How far a group was behind while it changed, in order."""
+        """How far a group was behind while it changed, in order: see `LagPeaks.notes`."""
         notes = self._notes.get(group)
-        return () if notes is None else tuple(notes.copy())
+        return () if notes is None else notes.notes()
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_S):
@@ -148,8 +146,7 @@ class RolloutWatch(BackgroundThread):
             for group, lag in lag_sums(taken.of_groups(changing).topics()).items():
                 if lag.records is None and lag.seconds is None:
                     continue
-                notes = self._notes.setdefault(group, deque(maxlen=MAX_NOTES))
-                notes.append(LagNote(now_ms, lag.records, lag.seconds))
+                self._notes.setdefault(group, LagPeaks()).add(LagNote(now_ms, lag.records, lag.seconds))
                 self._notes.move_to_end(group)
         while len(self._notes) > MAX_GROUPS:
             self._notes.popitem(last=False)

@@ -92,7 +92,7 @@ def measure(
     """What each of a group's rollouts came to, as of `now_ms`, in their order.
 
     `lags`: those beside the episodes', in order, noted from the first change of members on. Of a rollout whose first
-    are missing (the oldest are let go, an agent started meanwhile) they say nothing: the peak may be among those.
+    are missing (an agent started meanwhile) they say nothing: the peak may be among those.
     """
     out: list[Rollout] = []
     for number, episode in enumerate(episodes):

@@ -15,10 +15,11 @@ from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.presentation.rollouts import rollout_list
 from agent.presentation.rollouts.rollout_list import rollouts_json
-from agent.runtime import rollout_watch
+from agent.runtime import lag_peaks, rollout_watch
 from agent.runtime.rollout_watch import RolloutWatch
 from analyzers.registry import select_analyzers
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, records
+from tests.unit.analyzers.story import Story
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, commit, run_of
 from tests.unit.simulation.generator.making import runs
@@ -148,8 +149,34 @@ def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytes
     assert [it["lag_peak_records"] for it in unknown] == [None, None]
 
 
+def test_a_rollout_of_an_hour_keeps_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six members, ten minutes each, looked at every 10 s; it was furthest behind in the fourth minute."""
+    names = [f"svc-{it}" for it in range(6)]
+    story = Story().change(names).work(1_200)
+    began_ms = story.log.now_ms
+    for name in names:
+        story.change(leave=[name]).work(60).change(join=[name])
+        for _ in range(9):
+            story.work(60).change()
+    stage = Stage()
+    stage.log = list(story.log.records)
+    stage.set_clocks(monkeypatch)
+    for at_ms in range(began_ms - 1_000, story.log.now_ms + 60_000, 10_000):
+        stage.until(at_ms)
+        found = stage.state.mirror.find(story.group)
+        assert found is not None
+        behind = 90_000 if 180_000 <= at_ms - began_ms < 240_000 else 1_000
+        stage.book.add_high_watermarks({(it.topic, it.partition): it.offset + behind for it in found[1]}, at_ms)
+        stage.watch.look(at_ms)
+    events, notes = stage.state.recent.timeline(story.group)[0], stage.watch.lag_notes(story.group)
+    (rollout,) = rollouts_json(story.group, events, story.log.now_ms + 60_000, lags=notes)
+    assert rollout["lag_peak_records"] == 6 * 90_000
+    assert rollout["ended_ms"] - rollout["began_ms"] > 50 * MINUTE
+    assert len(notes) <= lag_peaks.MAX_SPANS
+
+
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout_watch, "MAX_NOTES", 3)
+    monkeypatch.setattr(lag_peaks, "MAX_SPANS", 3)
     monkeypatch.setattr(rollout_watch, "NOTED_AFTER_MS", UNTIL_MS)
     stage = Stage("clean eager")
     stage.set_clocks(monkeypatch)
