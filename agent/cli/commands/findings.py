@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "since": Column("SINCE"),
     "until": Column("UNTIL", spare=1),
+    "as_of": Column("AS OF", spare=2),
     "severity": Column("SEVERITY"),
     "analyzer": Column("ANALYZER", folds=MIN_FOLDED_WIDTH),
     "group": Column("GROUP", folds=MIN_FOLDED_WIDTH),
     "summary": Column("SUMMARY", folds=16, below=70),
-    "advice": Column("ADVICE", folds=50, spare=2, below=70),
+    "advice": Column("ADVICE", folds=50, spare=3, below=70),
 }
 
 
@@ -53,8 +54,9 @@ def findings(
     """List the open findings, or those of a range.
 
     Without --since and --until: the findings that are open now (with --from: at the end of the files). With them: all
-    that were open at some time in the range; UNTIL is when a finding was resolved. A finding about the cluster has no
-    group.
+    that were open at some time in the range; UNTIL is when a finding was resolved. AS OF is when
+    the summary of an open one was written: as it opened or grew worse, not anew with each case. A finding about the
+    cluster has no group.
 
     \b
     Examples:
@@ -95,14 +97,16 @@ def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int) -> N
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:
-    until = iso_time(event["at_ms"]) if event["state"] == "resolved" else None
-    return {**event, "since": iso_time(event["since_ms"]), "until": until}
+    at, is_over = iso_time(event["at_ms"]), event["state"] == "resolved"
+    until, as_of = (at, None) if is_over else (None, at)
+    return {**event, "since": iso_time(event["since_ms"]), "until": until, "as_of": as_of}
 
 
 def _sortable(event: dict[str, Any]) -> dict[str, Any]:
-    """Severities by how severe they are; UNTIL is when a finding that is over was resolved."""
-    until_ms = event["at_ms"] if event["state"] == "resolved" else None
-    return {**event, "severity": Severity.of(event["severity"]).rank, "until_ms": until_ms}
+    """Severities by how severe they are; UNTIL is of a finding that is over, AS OF of an open one."""
+    is_over = event["state"] == "resolved"
+    times = {"until_ms": event["at_ms"] if is_over else None, "as_of_ms": None if is_over else event["at_ms"]}
+    return {**event, "severity": Severity.of(event["severity"]).rank, **times}
 
 
 def _follow(query: Query, since: TimeSpec | None, is_wanted: Callable[[dict[str, Any]], bool]) -> NoReturn:

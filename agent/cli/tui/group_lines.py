@@ -105,7 +105,9 @@ def findings_section(findings: Sequence[JsonView], width: int, now_ms: int, *, n
         )
         first: list[Piece] = [(f" {sign} ", style), (group, "bold"), (display_text(event["analyzer"], 60), style)]
         since = duration(max(now_ms - event["since_ms"], 0))
-        text = f"{display_text(event['severity'], 20)}, open for {since}: {display_text(event['summary'], 1_000)}"
+        # Its summary is written as it opens and grows worse, and not anew with each case.
+        severity = f"{display_text(event['severity'], 20)}, open for {since}, as of {clock(event['at_ms'])}"
+        text = f"{severity}: {display_text(event['summary'], 1_000)}"
         out += wrapped([*first, (" ", "")], text, width, indent=4)
         if event["advice"]:
             out += wrapped([("    → ", "advice")], display_text(event["advice"], 1_000), width, "advice")

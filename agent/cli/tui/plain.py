@@ -89,5 +89,6 @@ def _trouble_lines(row: FleetRow, fleet: Fleet) -> Iterable[str]:
             parts.append(f"lag {short_number(row.lag)}")
         yield f"{row.name}: {', '.join(parts)}"
     for event in fleet.findings_by_key.get(row.key, ()):
-        text = f"{event['severity']}: {event['analyzer']}: {event['summary']} Advice: {event['advice']}"
+        as_of = f"as of {clock(event['at_ms'])}"
+        text = f"{event['severity']}: {event['analyzer']}, {as_of}: {event['summary']} Advice: {event['advice']}"
         yield f"{row.name}: {display_text(text, 1_000)}"

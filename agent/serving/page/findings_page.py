@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
-from agent.presentation.narrative.words import capitalized, count
+from agent.presentation.narrative.words import capitalized, count, day
 from agent.serving.page.fleet import Event, severity_counts, worst_first
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
     address,
     ago,
+    at,
     choices,
     group_address,
     link,
@@ -95,7 +96,9 @@ def _when(event: Event, now_ms: int) -> Markup:
     if event["state"] == "resolved":
         lasted = rough(event["at_ms"] - since)
         return Markup(f'<span class="when">resolved {ago(event["at_ms"], now_ms)}, was open for {lasted}</span>')
-    return Markup(f'<span class="when">open for {ago(since, now_ms, after="")}</span>')
+    # Its summary is written as it opens and grows worse, and not anew with each case.
+    as_of = at(event["at_ms"], day(now_ms))
+    return Markup(f'<span class="when">open for {ago(since, now_ms, after="")}, as of {as_of}</span>')
 
 
 def findings_page(

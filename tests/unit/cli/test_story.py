@@ -7,6 +7,7 @@ import json
 import pytest
 import yaml
 
+from agent.cli.text import iso_time
 from tests.unit.cli.hostile import BOLD as BOLDED
 from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.cli.test_decode import line
@@ -172,3 +173,12 @@ def test_a_time_of_which_nothing_is_known() -> None:
     assert before.stderr.startswith("(nothing is known of that time: the group's first event is from 2026-11-21 07:2")
     assert inside.stderr == ""
     assert "to 2026-11-21" not in after.stdout, "no range ends before it begins"
+
+
+def test_an_open_finding_says_as_of_when_its_summary_is() -> None:
+    result = kshadow("findings", "--from", SEGMENTS, "-o", "wide")
+    head, row = lines(result)[:2]
+    (found,) = json.loads(kshadow("findings", "--from", SEGMENTS, "-o", "json").stdout)
+    assert "AS OF" in head
+    assert row[head.index("AS OF") :].startswith(iso_time(found["at_ms"]))
+    assert row[head.index("UNTIL") :].strip().startswith("-")

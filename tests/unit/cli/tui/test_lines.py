@@ -395,3 +395,10 @@ def test_rebalances_of_before_the_first_look_that_no_state_tells_of() -> None:
     told = Poller(source, lambda: m.T0).poll_fleet()  # type: ignore[arg-type]
     assert [group for group, _ in source.asked] == ["share"]
     assert told.fleet.recent_rebalances == 1
+
+
+def test_a_finding_says_as_of_when_its_summary_is() -> None:
+    """The counts beside it are of now, and it is not written anew with each case."""
+    found = m.finding(at_ms=m.T0 + 60_000, since_ms=m.T0)
+    said = [text(it) for it in group_lines.findings_section([found], 200, m.T0 + 600_000)]
+    assert any("warning, open for 10 min, as of 14:14:20: too many rebalances" in it for it in said)

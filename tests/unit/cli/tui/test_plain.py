@@ -133,7 +133,7 @@ def test_files_are_told_once() -> None:
     assert first.endswith(f"{SEGMENTS}, a still picture of 2026-11-21 07:29:29 UTC.")
     assert second == "6 groups, 1 open finding: 1 info."
     assert rest[0] == "geo-stream: Empty, no members, no partitions, 2 rebalances in 10 min"
-    assert rest[1].startswith("geo-stream: info: session_timeout: 1 session timed out within 1 h: ")
+    assert rest[1].startswith("geo-stream: info: session_timeout, as of 07:28:46: 1 session timed out within 1 h: ")
 
 
 @pytest.mark.usefixtures("process")

@@ -18,6 +18,7 @@ from agent.core.queries import AmbiguousGroup, Capabilities, Health
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import LIMITATIONS
+from agent.presentation.narrative.words import clock
 from agent.serving.page.group_page import GroupData, swimlane_section
 from agent.serving.page.static import SOURCES, static_address, static_files
 from tests.unit.analyzers.story import Story
@@ -191,6 +192,8 @@ def test_findings(http: Client) -> None:
     assert found("analyzer=idle_members") == ["idle_members"]
     assert found("severity=nonsense") == found("")
     assert found("analyzer=%3Cb%3E") == []
+    open_ones = re.findall(r"open for <time.*?</time>, as of <time[^>]*>([0-9:]+)</time>", http.get("/findings").text)
+    assert open_ones == [clock(T0 + MINUTE)] * 2
 
 
 def test_only_what_changed_is_sent(http: Client) -> None:
