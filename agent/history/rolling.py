@@ -176,19 +176,27 @@ def _stood(rollup: GroupRollup, day_end_ms: int, history: str | None) -> Rows:
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-standing_of = msgspec.json.Decoder(GroupRollup).decode
-"""How a group stood, as the column `state` has it. Raises `msgspec.MsgspecError` for what is none."""
+_decode = msgspec.json.Decoder(GroupRollup).decode
+
+
+def standing_of(state: str) -> GroupRollup:
+    """How a group stood, as the column `state` has it. Raises `msgspec.MsgspecError` for what is none."""
+    rollup = _decode(state)
+    # The text has them by name.
+    rollup.told = dict(sorted(rollup.told.items(), key=itemgetter(1)))
+    return rollup
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """Events in the order in which they are to be taken, each once."""
-    by_id: dict[str, Event] = {}
+    """Events in the order in which they are to be taken, each once; what is told of two times stands at both."""
+    told: dict[tuple[str, int], Event] = {}
     for event in events:
-        known = by_id.setdefault(event.event_id, event)
+        key = event.event_id, event.at_ms
+        known = told.setdefault(key, event)
         # One that was told again after a crash may have been told with less.
         if known != event and known.rank < event.rank:
-            by_id[event.event_id] = event
-    return sorted(by_id.values(), key=lambda event: event.place)
+            told[key] = event
+    return sorted(told.values(), key=lambda event: event.place)
 
 
 def with_date(rows: Rows) -> Iterator[Row]:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent.common.units import DAY_MS
 from agent.core.causes import Cause
 from agent.core.inference.origins import KINDS
 from agent.history.tables import WINDOWS
@@ -87,6 +88,13 @@ class Event(msgspec.Struct, frozen=True):
     """The column of files, as JSON; files of before have none."""
     member: Any = None
     """As the topic has it, with its `origin`."""
+
+    @property
+    def is_told_by_looks(self) -> bool:
+        """Whether looks showed it, and its id does not say when: an agent that goes on from a snapshot may see what
+        it had told already, and tells it again with another time. A group that was there before anybody looked is
+        no news."""
+        return self.offset is None and self.type not in ("group_created", "group_sample")
 
     @property
     def origin(self) -> str | None:
@@ -188,7 +196,13 @@ class Episode(msgspec.Struct):
     stopped_unknown: int = 0
 
 
-STATE_VERSION = 3
+TOLD_AGAIN_MS = DAY_MS
+"""What looks showed is told again within this time, or is another event: a snapshot that is older is refused."""
+
+TOLD_KEPT = 20_000
+"""Ids of a group at most."""
+
+STATE_VERSION = 4
 """Of what `GroupRollup` and the classes in it hold. See `spark_jobs.streams.state_format` before it is raised."""
 
 
@@ -208,12 +222,18 @@ class GroupRollup(msgspec.Struct):
     firing: set[str] = set()
     windows: dict[str, Window] = {}
     episode: Episode | None = None
+    told: dict[str, int] = {}
+    """Of what looks showed (`Event.is_told_by_looks`) by id when it was told last, in order of that."""
 
     def take(self, events: Iterable[Event]) -> Rows:
-        """Apply events that are in order and not before the clock: rows of the windows that they show to be over."""
+        """Apply events that are in order and not before the clock: rows of the windows that they show to be over.
+
+        What looks showed and was told again, at another time, counts as of the first.
+        """
         for event in events:
             yield from self.advance(event.at_ms)
-            self._apply(event)
+            if not (event.is_told_by_looks and self._is_told_again(event)):
+                self._apply(event)
 
     def advance(self, now_ms: int) -> Rows:
         """Let time pass up to `now_ms`: rows of the windows that are over."""
@@ -226,6 +246,7 @@ class GroupRollup(msgspec.Struct):
         if self.episode is not None and now_ms >= self.episode.end_ms + PAUSE_MS:
             yield "episodes", self._episode_row(self.episode)
             self.episode = None
+        self._forget(now_ms)
 
     def skip(self, now_ms: int) -> None:
         """Let time pass without a row, up to the beginning of what counts: how the group stands is kept."""
@@ -235,11 +256,12 @@ class GroupRollup(msgspec.Struct):
         self.phase_since_ms = max(self.phase_since_ms, now_ms)
         if self.episode is not None and now_ms >= self.episode.end_ms + PAUSE_MS:
             self.episode = None
+        self._forget(now_ms)
 
     @property
     def stands(self) -> bool:
         """Whether there is anything that later events are taken with."""
-        return any((self.phase, self.firing, self.episode)) or self.last_rebalance_ms is not None
+        return any((self.phase, self.firing, self.episode, self.told)) or self.last_rebalance_ms is not None
 
     def next_ms(self) -> int | None:
         """When time gives the next row, if nothing happens before; None: it never does."""
@@ -301,6 +323,19 @@ class GroupRollup(msgspec.Struct):
         return window.told or (name != "5m" and any(window.phases.values()))
 
     # Events.
+
+    def _is_told_again(self, event: Event) -> bool:
+        """Whether it was told before; from now on it was."""
+        known = self.told.pop(event.event_id, None) is not None
+        self.told[event.event_id] = event.at_ms
+        if len(self.told) > TOLD_KEPT:
+            del self.told[next(iter(self.told))]
+        return known
+
+    def _forget(self, now_ms: int) -> None:
+        """Let go of what will not be told again."""
+        while self.told and now_ms - self.told[first := next(iter(self.told))] > TOLD_AGAIN_MS:
+            del self.told[first]
 
     def _apply(self, event: Event) -> None:
         if event.group_type is not None:

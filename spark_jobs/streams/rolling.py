@@ -1,8 +1,9 @@
 """Rollups as a stateful operator keyed by group: history events as they come → rows. `transformWithState`, in Python.
 
 Events wait in the group's state until the watermark has passed them, so they are taken in order, each once: what
-comes twice comes while the first still waits, or is late. What is late is set aside, and counted so. Windows are
-given out when the watermark has passed their end: nothing that is given out changes any more.
+comes twice comes while the first still waits, or is late; or looks showed it, and the rollup knows it by its id. What
+is late is set aside, and counted so. Windows are given out when the watermark has passed their end: nothing that is
+given out changes any more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from agent.history.rolling import ROWS, event_of, in_order, with_date
-from agent.history.rollup_reducer import STATE_VERSION, GroupRollup, Rows
+from agent.history.rollup_reducer import STATE_VERSION, TOLD_AGAIN_MS, Event, GroupRollup, Rows
 from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time, watermark_time
@@ -46,13 +47,43 @@ class GroupState(msgspec.Struct):
 
     rollup: GroupRollup
     waiting: dict[str, PendingEvent] = {}
-    """By event id."""
+    """By event id; of what looks showed, by that and its time."""
     timer_ms: int | None = None
+
+    def wait(self, event: Event, body: str) -> None:
+        """Keep an event until the watermark has passed it; of one that is told twice, what batches would take."""
+        key = f"{event.event_id} {event.at_ms}" if event.is_told_by_looks else event.event_id
+        known = self.waiting.get(key)
+        if known is None or (known.body != body and in_order([event_of(known.body), event]) == [event]):
+            self.waiting[key] = PendingEvent(event.at_ms, body)
+
+    def passed(self, watermark_ms: int) -> Rows:
+        """Take what the watermark has passed: rows of the windows that are over."""
+        ripe = [key for key, it in self.waiting.items() if it.at_ms <= watermark_ms]
+        yield from self.rollup.take(in_order(event_of(self.waiting.pop(key).body) for key in ripe))
+        if self.rollup.clock_ms is not None:
+            yield from self.rollup.advance(watermark_ms)
+
+    def next_ms(self) -> int | None:
+        """When time changes anything, if nothing comes before; None: it never does."""
+        dues = [it.at_ms for it in self.waiting.values()]
+        due_ms = self.rollup.next_ms()
+        if due_ms is not None:
+            dues.append(due_ms)
+        elif self.rollup.told:
+            # A group that is gone is forgotten when nothing of it can be told again.
+            dues.append(max(self.rollup.told.values()) + TOLD_AGAIN_MS + 1)
+        return min(dues, default=None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the group is gone, and nothing is left to tell."""
+        return self.next_ms() is None and not self.rollup.firing and self.rollup.phase is None
 
 
 GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=STATE_VERSION, migrations={})
 """Version 2: with a head. 3: what is not known is counted; what an older version had already summed up of windows and
-episodes that are open still counts as known."""
+episodes that are open still counts as known. 4: what looks showed is known by its id for a day."""
 
 
 def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:
@@ -94,10 +125,11 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         kept = self._kept() or GroupState(GroupRollup(cluster, group), waiting={})
         aside: list[dict[str, Any]] = []
         for event_id, kind, at_ms, body, believed in _events(rows):
-            if believed and at_ms > watermark_ms and _is_event(body):
-                kept.waiting.setdefault(event_id, PendingEvent(at_ms, body))
+            event = _event(body)
+            if believed and at_ms > watermark_ms and event is not None:
+                kept.wait(event, body)
                 continue
-            is_one = event_id is not None and _is_event(body)
+            is_one = event_id is not None and event is not None
             reason = "no_event" if not is_one else "late" if believed else "no_time"
             values = (cluster, group, event_id, kind, at_ms, reason, watermark_ms, body, date_of(watermark_ms))
             row = {column.name: value for column, value in zip(SET_ASIDE, values, strict=True)}
@@ -119,22 +151,16 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
     def _passed(self, kept: GroupState, watermark_ms: int) -> Rows:
         """Take what the watermark has passed, and keep the rest with a timer for it."""
-        ripe = {event_id for event_id, it in kept.waiting.items() if it.at_ms <= watermark_ms}
-        events = in_order(event_of(kept.waiting.pop(event_id).body) for event_id in ripe)
-        yield from kept.rollup.take(events)
-        if kept.rollup.clock_ms is not None:
-            yield from kept.rollup.advance(watermark_ms)
-        dues = [it.at_ms for it in kept.waiting.values()]
-        due_ms = kept.rollup.next_ms()
-        next_ms = min(dues if due_ms is None else [*dues, due_ms], default=None)
+        yield from kept.passed(watermark_ms)
+        next_ms = kept.next_ms()
         if next_ms != kept.timer_ms:
             if kept.timer_ms is not None:
                 self._handle.deleteTimer(kept.timer_ms)
             if next_ms is not None:
                 self._handle.registerTimer(next_ms)
             kept.timer_ms = next_ms
-        if next_ms is None and not kept.rollup.firing and kept.rollup.phase is None:
-            self._state.clear()  # gone, and nothing is left to tell
+        if kept.is_over:
+            self._state.clear()
         else:
             self._state.update((GROUP_STATE.encode(kept),))
 
@@ -151,12 +177,12 @@ def _events(rows: Iterator[pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
             yield event_id, kind, None if pd.isna(at_ms) else int(at_ms), body, believed
 
 
-def _is_event(body: str) -> bool:
+def _event(body: str) -> Event | None:
+    """The event in a body; None for what is none."""
     try:
-        event_of(body)
+        return event_of(body)
     except (msgspec.MsgspecError, TypeError):
-        return False
-    return True
+        return None
 
 
 def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from datetime import timedelta
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from agent.core.inference.origins import KINDS
 from agent.history.report.columns import SUMMARY
@@ -19,9 +23,10 @@ from agent.history.report.request import Report
 from agent.history.rolling import Range
 from agent.history.rollup import roll_up as roll_up_here
 from agent.history.tables import ROLLED_UP
-from spark_jobs.history import HistoryFiles
+from spark_jobs.history import FILES, HistoryFiles, from_columns
 from spark_jobs.report.job import run as report_in_spark
 from spark_jobs.rollups.rolling import roll_up, table_of
+from spark_jobs.streams.rolling import roll_up_stream
 from tests.unit.history.histories import START_MS, events_of, segments, write
 from tests.unit.presentation.narrative.test_origins import origin
 
@@ -43,10 +48,71 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     events = events_of(segments(where / "segments", groups=12, days=3, seed=4))
     for number, event in enumerate(it for it in events if it["type"] == "member_left"):
         event["member"] = {**event["member"], "origin": None if number % 3 else origin(KINDS[number % len(KINDS)])}
-    history = write(events, where / "history")
+    history = write([*events, *seen_by_looks(events)], where / "history")
     write(events[::3], history)  # once more, as an agent that crashed does
     done = roll_up_here([str(history)], str(where / "rollups"), None, None, now_ms=NOW_MS, memory_mb=256)
     return Place(history, where / "rollups", done.within)
+
+
+def seen_by_looks(events: list[dict[str, Any]], *, again_after_ms: int = 3 * 3_600_000) -> list[dict[str, Any]]:
+    """Events of a group as an agent tells them that cannot read the topic, and tells again after a crash."""
+    (name, _), *_ = Counter(it["group"] for it in events if it["type"] == "rebalance").most_common(1)
+    looks = []
+    for event in (it for it in events if it["group"] == name and it["type"] != "finding"):
+        digest = blake2b(event["event_id"].encode(), digest_size=10).hexdigest()
+        seen = {**event, "event_id": f"0-0-{digest}", "group": f"{name} seen", "partition": None, "offset": None}
+        looks += [seen, {**seen, "at_ms": seen["at_ms"] + again_after_ms}]
+    return looks
+
+
+def test_what_looks_showed_counts_once(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+    """Here, and in a stream that meets it in two batches."""
+    events = ds.dataset(place.history, format="parquet", partitioning=BY_DATE).to_table().to_pylist()
+    of_looks = [it for it in events if it["offset"] is None]
+    first_of: dict[str, dict[str, Any]] = {}
+    for it in of_looks:
+        first_of[it["event_id"]] = min(first_of.get(it["event_id"], it), it, key=lambda one: one["at_ms"])
+    expected = Counter(
+        (hour, it["cause"])
+        for it in first_of.values()
+        if it["type"] == "rebalance" and (hour := it["at_ms"] // HOUR_MS * HOUR_MS) < START_MS + DAY_MS
+    )
+    assert expected
+    assert counts(ds.dataset(place.rollups / "causes", format="parquet").to_table().to_pylist()) == expected
+
+    history, came = tmp_path / "history", list[dict[str, Any]]()
+    history.mkdir()
+    table = ds.dataset(place.history, format="parquet", partitioning=BY_DATE).to_table()
+    firsts = pc.and_(pc.is_null(table["offset"]), pc.less(table["at_ms"], START_MS + 12 * HOUR_MS))
+    for number, some in enumerate((firsts, pc.and_(pc.is_null(table["offset"]), pc.invert(firsts)))):
+        pq.write_table(table.filter(some).drop_columns(["date"]), history / f"{number}.parquet")
+        os.utime(history / f"{number}.parquet", (number, number))
+    read = spark.readStream.option("maxFilesPerTrigger", 1).schema(FILES).parquet(str(history))
+    rows = roll_up_stream(from_columns(read).drop("date"), timedelta(minutes=10))
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        came.extend(table_of(batch, "causes").toArrow().to_pylist())
+
+    started = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = started.trigger(availableNow=True).start()
+    assert query.awaitTermination(300)
+    assert counts(came) == expected
+
+
+HOUR_MS = 3_600_000
+
+
+def counts(causes: list[dict[str, Any]]) -> Counter[tuple[int, str]]:
+    """How often the group that is looked at was rebalanced in hours of the first day, by cause."""
+    return Counter(
+        {
+            (it["start_ms"], it["cause"]): it["count"]
+            for it in causes
+            if it["group"].endswith(" seen")
+            and (it["window"], it["kind"]) == ("1h", "rebalance")
+            and it["start_ms"] < START_MS + DAY_MS
+        }
+    )
 
 
 def test_the_rollups_are_the_same(spark: SparkSession, place: Place) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.history import rollup_reducer
 from agent.history.rolling import in_order
 from agent.history.rollup_reducer import Episode, Event, GroupRollup, episode_kind, percentiles
 
@@ -48,6 +49,50 @@ def test_a_quiet_group_has_hours_and_days_and_no_windows_of_five_minutes() -> No
     assert (second["known_ms"], second["stable_ms"], second["rebalances"]) == (DAY, DAY, 0)
     assert (second["members_min"], second["members_avg"], second["members_max"]) == (3, 3.0, 3)
     assert window(rows, "5m", T0)["known_ms"] == 4 * MINUTE
+
+
+def seen(kind: str, at_ms: int, name: str, **fields: Any) -> Event:
+    """What looks showed, at some time."""
+    return Event(name, kind, at_ms, None, None, "classic", **fields)
+
+
+def test_what_looks_showed_and_was_told_again_counts_as_of_the_first() -> None:
+    change = {"rebalance": {"cause": "member_left", "members": 2, "stopped_partition_ms": 700}}
+    change |= {"member_left": {"cause": "session_timeout"}, "member_joined": {}}
+    change |= {"finding": {"analyzer": "rebalance_storm", "state": "firing"}}
+    again = DAY - HOUR
+    # 1: an agent that goes on from its snapshot. 2: a day later it is another event, since none goes on from that
+    for later, often in ((again, 1), (DAY + 1, 2)):
+        events = [seen(kind, T0 + at, kind, **it) for kind, it in change.items() for at in (MINUTE, MINUTE + later)]
+        rows = rolled(events, T0 + 2 * DAY)
+        days = [row for row in rows["groups"] if row["window"] == "1d"]
+        for name in ("rebalances", "departures", "joins"):
+            assert sum(row[name] for row in days) == often
+            assert days[0][name] == 1
+        counts = [row["count"] for row in rows["causes"] if (row["window"], row["kind"]) == ("1d", "rebalance")]
+        assert counts == [1] * often
+        assert [row["rebalances"] for row in rows["episodes"]] == [1] * often
+
+
+def test_a_group_that_nobody_saw_before_may_be_so_again() -> None:
+    begun = [seen("group_created", T0 + at, "before", observed=False) for at in (0, 2 * HOUR)]
+    events = [begun[0], seen("rebalance", T0 + HOUR, "a", members=1), begun[1]]
+    events += [seen("rebalance", T0 + 3 * HOUR, "b", members=2)]
+    (day,) = (row for row in rolled(events, T0 + DAY)["groups"] if row["window"] == "1d")
+    assert (day["rebalances"], day["rebalance_gaps"]) == (2, 0), "nobody knows what was between"
+
+
+def test_what_may_be_told_again_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollup_reducer, "TOLD_KEPT", 3)
+    rollup = GroupRollup(None, "g")
+    list(rollup.take([seen("member_joined", T0 + it, f"{it}") for it in (1, 2, 3, 4)]))
+    assert rollup.told == {"2": T0 + 2, "3": T0 + 3, "4": T0 + 4}
+    list(rollup.take([seen("member_joined", T0 + 5, "2")]))
+    assert list(rollup.told) == ["3", "4", "2"]
+    list(rollup.advance(T0 + 4 + DAY))
+    assert list(rollup.told) == ["4", "2"]
+    rollup.skip(T0 + 6 + DAY)
+    assert not rollup.stands
 
 
 def test_members_and_imbalance_are_weighed_by_time() -> None:
