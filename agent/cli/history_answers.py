@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -108,14 +108,19 @@ class HistoryAnswers(Answers):
         found = self._events("type = 'finding'", {})
         return findings.select_findings(found, since_ms, until_ms, group)
 
-    def all_events(self) -> list[JsonObject]:
+    def all_events(self, groups: Collection[str] = ()) -> list[JsonObject]:
         """Every event but samples; of a group that nothing else tells of the newest, or nobody would know of it.
 
-        Raises `click.UsageError` where several clusters have a group of one name.
+        Raises `click.UsageError` where several clusters have a group of one name that is asked for.
         """
-        self._check_one_cluster('"group" IS NOT NULL', {})
+        asked, named = '"group" IS NOT NULL', dict[str, Any]()
+        wanted = "true"
+        if groups:
+            asked = wanted = '"group" IN (SELECT unnest($groups))'
+            named = {"groups": list(groups)}
+        self._check_one_cluster(asked, named)
         only = f'SELECT arg_max(event_id, at_ms) FROM history GROUP BY "group" HAVING NOT bool_or({_HAPPENED})'
-        return self._events(f"{_HAPPENED} OR event_id IN ({only})", {})
+        return self._events(f"{wanted} AND ({_HAPPENED} OR event_id IN ({only}))", named)
 
     def _check_one_cluster(self, condition: str, parameters: dict[str, Any]) -> None:
         found = self._db.execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypedDict
 
 import click
@@ -161,9 +161,9 @@ class ReadAnswers(Answers):
         """What the analyzers found that were asked for."""
         return self._loaded.findings(since_ms, until_ms, group)
 
-    def all_events(self) -> list[JsonObject]:
+    def all_events(self, groups: Collection[str] = ()) -> list[JsonObject]:
         """The history, where it was asked for."""
-        return self._loaded.events()
+        return [event for event in self._loaded.events() if not groups or event["group"] in groups]
 
     def report(self, say: Callable[[str], None]) -> bool:
         """Say what was wrong with the data; whether anything was."""

@@ -6,6 +6,7 @@ agent over HTTP. Knows none of those, nor what is done with the answers.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -110,6 +111,7 @@ class GroupQueries(Protocol):
         """Who answers for one cluster of several; None if none of them has that name."""
         return None
 
-    def all_events(self) -> list[JsonObject]:
-        """Every event in order. Only where `capabilities.has_all_events`."""
+    def all_events(self, groups: Collection[str] = ()) -> list[JsonObject]:
+        """Every event in order; of these groups alone where any are named. Only where
+        `capabilities.has_all_events`."""
         raise TypeError("all events are not at hand here")

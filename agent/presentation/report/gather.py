@@ -80,7 +80,7 @@ class _Gatherer:
         self._complete: dict[str, int | None] = {}
         self._all = source.capabilities.has_all_events
         self._found: dict[str | None, list[Event]] = {}
-        for event in source.all_events() if self._all else ():
+        for event in source.all_events(wanted.groups) if self._all else ():
             if event["group"] is not None:
                 self._events.setdefault(event["group"], []).append(event)
             if event["type"] == "finding":

@@ -123,6 +123,19 @@ def test_two_clusters_with_one_name(place: Place, tmp_path: Path) -> None:
         assert done.exit_code == 2
         assert f"several clusters have a group '{place.group}'" in done.stderr
         assert "\x1b" not in done.stderr
+    # Another one is no reason to say nothing of a group.
+    alone = [{**event, "cluster": "east", "group": "alone"} for event in events]
+    write(alone, tmp_path)
+    for command in (
+        ("timeline", "alone"),
+        ("explain", "alone"),
+        ("report", "alone", "--out", tmp_path / "page.html"),
+    ):
+        done = kshadow(*command, "--from", tmp_path)
+        assert (done.exit_code, done.stderr) == (0, "")
+    assert "alone" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    done = kshadow("report", "alone", place.group, "--from", tmp_path, "--out", tmp_path / "both.html")
+    assert (done.exit_code, f"several clusters have a group '{place.group}'" in done.stderr) == (2, True)
 
 
 def test_samples_are_no_events(place: Place, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agent.core.queries import Capabilities, GroupQueries, Timeline
@@ -47,8 +47,8 @@ class Source(GroupQueries):
     def now_ms(self) -> int:
         return self._now_ms
 
-    def all_events(self) -> list[Event]:
-        return list(self._events)
+    def all_events(self, groups: Collection[str] = ()) -> list[Event]:
+        return [event for event in self._events if not groups or event["group"] in groups]
 
     def groups(self) -> list[dict[str, Any]]:
         return [{**form, "group": group, "members": len(form["members"])} for group, form in self._forms.items()]
