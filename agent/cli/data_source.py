@@ -43,6 +43,19 @@ def source_errors_reported() -> Iterator[None]:
 
 
 @contextmanager
+def history_errors_reported() -> Iterator[None]:
+    """The same of tables that cannot be read or written."""
+    from agent.history.errors import HistoryError, HistoryUnreachable
+
+    try:
+        yield
+    except HistoryUnreachable as error:
+        exit_unreachable(str(error))
+    except HistoryError as error:
+        raise click.UsageError(printable(str(error))) from None
+
+
+@contextmanager
 def open_source(
     ctx: click.Context,
     group: str | None = None,
@@ -123,14 +136,13 @@ def _history_opened(
     if typed(ctx, "analyzer_names", "tuned"):
         raise click.UsageError("--analyzers and --tune go with records; history tables hold what was found")
     from agent.cli.history_answers import answers_of_history
-    from agent.history.errors import HistoryError
 
     until = ctx.params.get("until")
-    try:
-        with answers_of_history(path, None if until is None else until.at_ms) as answers:
-            yield answers
-    except HistoryError as error:
-        raise click.UsageError(printable(str(error))) from None
+    with (
+        history_errors_reported(),
+        answers_of_history(path, None if until is None else until.at_ms) as answers,
+    ):
+        yield answers
 
 
 _GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {

@@ -111,11 +111,13 @@ analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
 workers_option = option_of(WORKERS)
 broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
 """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
+SOURCE_PATH = click.Path(allow_dash=True, readable=False)
+"""What is read of it, and that it may be: whoever reads says so (exit code 3), click would call it wrong usage."""
 place_options = combined(
     option(
         "--from",
         "from_path",
-        type=click.Path(allow_dash=True),
+        type=SOURCE_PATH,
         help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
         "directory), an .ndjson file, or - for NDJSON on standard input; for events also history tables "
         "(Parquet, Delta).",

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from agent.history.errors import HistoryError
 from agent.history.input_schema import EVENTS, check_columns
+from agent.history.opening import reading
 from agent.history.parquet_directory import CommitFailed, DataFile, OutputBusy, ParquetDirectory
 from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
@@ -49,6 +50,7 @@ class Compacted(NamedTuple):
     rows: int
 
 
+@reading()
 def compact(
     root: Path,
     *,

@@ -1,7 +1,19 @@
-"""What keeps history from being summed up or read: exit code 2 in every command."""
+"""What keeps history from being summed up, read or written, by the exit code of every command."""
 
 from __future__ import annotations
 
 
 class HistoryError(ValueError):
-    """The input is not what was expected: the message says what was expected, what came, and where."""
+    """The input is not what was expected: the message says what was expected, what came, and where (exit code 2)."""
+
+
+class HistoryUnreachable(HistoryError):
+    """The system does not let it be read or written (exit code 3)."""
+
+
+def error_of(error: OSError, where: str = "") -> HistoryError:
+    """What an error of the system comes to; `where` it was, if it does not say so itself."""
+    place = error.filename or where
+    is_wrong_path = isinstance(error, FileNotFoundError | FileExistsError | NotADirectoryError | IsADirectoryError)
+    kind = HistoryError if is_wrong_path else HistoryUnreachable
+    return kind(f"{place}: {error.strerror or error}" if place else str(error.strerror or error))

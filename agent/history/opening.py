@@ -7,6 +7,7 @@ Must not know what is asked of the tables.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from agent.history.engine import duckdb_type, file_list, quoted
-from agent.history.errors import HistoryError
+from agent.history.errors import HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns
 from agent.history.parquet_directory import ParquetDirectory
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
@@ -55,8 +56,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        raise HistoryError(f"{where}{error.strerror or error}") from None
+        raise error_of(error) from None
 
 
 def is_delta(path: str) -> bool:
@@ -227,6 +227,8 @@ def read_schema(path: str, name: str) -> pa.Schema:
     """The schema of a file. Raises `HistoryError` for one that is damaged."""
     try:
         return pq.read_schema(path)
+    except PermissionError:
+        raise HistoryUnreachable(f"{name}: {os.strerror(errno.EACCES)}") from None
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).partition(". ")[0].replace(path, name)
         raise HistoryError(f"{name}: expected a Parquet file, this one is damaged or none: {reason}") from None

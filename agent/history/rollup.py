@@ -22,7 +22,7 @@ from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
-from agent.history.errors import HistoryError
+from agent.history.errors import HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
 from agent.history.opening import (
     EVERY_DAY,
@@ -119,7 +119,7 @@ def roll_up(
         except (OutputBusy, CommitFailed) as error:
             raise HistoryError(str(error)) from None
         except OSError as error:
-            raise HistoryError(f"{error.filename or out}: {error.strerror or error}") from None
+            raise error_of(error, out) from None
     return RolledUp(believed, left_out, within, counts)
 
 

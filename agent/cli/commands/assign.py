@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.cli.answers import exit_unreachable
 from agent.cli.options import (
     SOURCES,
     librdkafka_config,
@@ -166,7 +167,7 @@ def _is_group(ctx: click.Context, what: str) -> bool:
         raise click.UsageError("- is problems on standard input, which need no other source")
     if explicit:
         return True
-    if what == STDIN or Path(what).is_file():
+    if what == STDIN or os.path.isfile(what):
         return False
     if not given:
         raise click.UsageError(
@@ -261,7 +262,7 @@ def _opened(path: str) -> Any:
     try:
         return open(path, "rb")
     except OSError as error:
-        raise click.UsageError(f"cannot read {path!r}: {error.strerror}") from None
+        exit_unreachable(f"cannot read {path!r}: {error.strerror}")
 
 
 def _answer(asked: AssignorProblem) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agent.cli.options import option, output_option
+from agent.cli.options import SOURCE_PATH, option, output_option
 from agent.cli.output import Column, flush_output, line_text, print_lines, print_rows, warn
 from agent.cli.text import MAX_LIST, iso_time, json_text
 from agent.common.text import printable_truncated
@@ -24,7 +24,7 @@ _COLUMNS = {
 
 
 @click.command()
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=SOURCE_PATH)
 @option(
     "--payloads",
     type=click.Choice(["expand", "raw"]),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import click
 
+from agent.cli.data_source import history_errors_reported
 from agent.cli.options import FORMATS, Decorator, combined, note_wide, option, resolve_range
 from agent.cli.output import Column, echo, print_rows, printable, warn
 from agent.cli.spark_options import DAY, RANGE, TIME_ZONE
@@ -257,17 +257,6 @@ def check_days(since: str | None, until: str | None) -> None:
     """Raise `click.UsageError` for a range that ends before it begins."""
     if since is not None and until is not None and since > until:
         raise click.UsageError("the range ends before it begins: --since is later than --until")
-
-
-@contextmanager
-def history_errors_reported() -> Iterator[None]:
-    """Turn what cannot be read or written into a message and exit code 2."""
-    from agent.history.errors import HistoryError
-
-    try:
-        yield
-    except HistoryError as error:
-        raise click.UsageError(printable(str(error))) from None
 
 
 def _progress(what: str) -> Callable[[int], None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agent.cli.options import (
+    SOURCE_PATH,
     analyzer_options,
     broker_log_options,
     choose_analyzers,
@@ -41,7 +42,7 @@ _COLUMNS = {
 
 
 @click.command()
-@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=SOURCE_PATH)
 @option("--cluster", help="The cluster's name, written into each event.")
 @option("--group", "groups", multiple=True, help="Only the events of this group. Repeatable.")
 @match_option

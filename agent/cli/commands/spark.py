@@ -14,6 +14,7 @@ from agent.cli.commands.history import (
     report_options,
     write_report,
 )
+from agent.cli.data_source import history_errors_reported
 from agent.cli.options import (
     analyzer_options,
     broker_options,
@@ -75,7 +76,7 @@ def spark() -> None:
     "--from",
     "paths",
     multiple=True,
-    type=click.Path(),
+    type=click.Path(readable=False),
     metavar="PATH",
     help="A .log segment, a directory __consumer_offsets-N, or one that holds such. Every executor must see it. "
     "Repeatable; colons part those in the variable.",
@@ -282,16 +283,13 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
     from agent.cli.output import echo, printable
     from agent.common.clock import now_ms
     from agent.history.compaction import compact as compact_directory
-    from agent.history.errors import HistoryError
     from agent.tools.spark_submit.paths import local
 
     path = str(ctx.params[exactly_one_of(ctx, "history", "rollups")])
     if (here := local(path)) is None:
         raise click.UsageError(f"{path}: expected a local directory for Parquet files, got another")
-    try:
+    with history_errors_reported():
         done = compact_directory(Path(here), first=since, last=until, now_ms=now_ms(), settled_ms=settled)
-    except HistoryError as error:
-        raise click.UsageError(str(error)) from error
     echo(f"{printable(path)}: {done.files:,} files became {done.days:,}, with {done.rows:,} rows")
 
 

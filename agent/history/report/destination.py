@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from agent.history.errors import HistoryError
+from agent.history.errors import error_of
 
 
 class Destination(Protocol):
@@ -39,7 +39,7 @@ class LocalFiles(Destination):
         except OSError as error:
             with suppress(OSError):
                 beside.unlink()
-            raise HistoryError(f"{path}: {error.strerror or error}") from None
+            raise error_of(error, path) from None
 
     def remove_others(self, path: str) -> None:
         """Directories, and files that are no table's, stay."""

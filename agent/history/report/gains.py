@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent.history.errors import HistoryError
+from agent.history.errors import HistoryError, error_of
 from agent.simulation.whatif.comparison import LEAST_SAVED_SHARE
 
 
@@ -48,7 +48,7 @@ def documents(path: str) -> list[WhatIfDocument]:
         files = sorted(it for it in at.rglob("*") if it.suffix in _ENDINGS and it.is_file()) if at.is_dir() else [at]
         out = [document for file in files for document in _read(file)]
     except OSError as error:
-        raise HistoryError(f"{path}: {error.strerror or error}") from None
+        raise error_of(error, path) from None
     if not out:
         raise HistoryError(
             f"{path}: expected what kshadow whatif GROUP -o json prints, in files that end in .json or .ndjson"

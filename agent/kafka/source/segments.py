@@ -253,12 +253,12 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
     files), or a directory that holds directories `__consumer_offsets-N`, such as a broker's log directory.
     `partition` stands in for a number that no directory's name tells. Raises `SourcePathError`.
     """
-    if path.is_file() and path.suffix == ".log":
-        return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
-    if not path.is_dir():
-        came = "a file of another kind" if path.exists() else "nothing"
-        raise SourcePathError(f"{path}: expected a .log segment or a directory, got {came}")
     try:
+        if path.is_file() and path.suffix == ".log":
+            return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
+        if not path.is_dir():
+            came = "a file of another kind" if path.exists() else "nothing"
+            raise SourcePathError(f"{path}: expected a .log segment or a directory, got {came}")
         # A name that goes on (`-delete`, `-future`, `-stray`) is a directory the broker no longer counts in.
         numbered = {number: child for child in path.iterdir() if (number := _number(child)) is not None}
         # A broker may write its own `.log` files beside them.
@@ -267,7 +267,8 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
         if _number(path.absolute()) is not None or any(path.glob("*.log")):
             return [_directory(path, _partition_of(path.absolute(), partition))]
     except OSError as error:
-        raise SourcePathError(f"{path}: expected a readable directory: {error.strerror}") from error
+        place = error.filename or path
+        raise SourcePathError(f"{place}: expected a readable directory: {error.strerror}") from error
     raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
 
 
@@ -275,7 +276,9 @@ def _directory(path: Path, partition: int) -> PartitionLog:
     def base_offset(segment: Path) -> tuple[int, str]:
         return (int(segment.stem) if segment.stem.isdecimal() else 0, segment.name)
 
-    return PartitionLog(partition, tuple(sorted(path.glob("*.log"), key=base_offset)))
+    # `glob` would find nothing where it may not look.
+    segments = (it for it in path.iterdir() if it.suffix == ".log")
+    return PartitionLog(partition, tuple(sorted(segments, key=base_offset)))
 
 
 def _number(directory: Path) -> int | None:

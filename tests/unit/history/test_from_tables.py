@@ -222,7 +222,7 @@ def test_what_may_not_be_read_is_told(place: Place, tmp_path: Path, monkeypatch:
         ("_clock: ", "history", "rollup", "--history", tmp_path / "clock", "--out", tmp_path / "more"),
     ):
         done = kshadow(*arguments)
-        assert (done.exit_code, done.stdout) == (2, ""), arguments
+        assert (done.exit_code, done.stdout) == (3, ""), arguments
         assert said in done.stderr
 
 
