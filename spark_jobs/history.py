@@ -88,9 +88,9 @@ def from_json(values: DataFrame) -> DataFrame:
     return values.select(read.alias("it"), text.alias("body")).select("it.*", "body")
 
 
-def has_time(now: F.Column) -> F.Column:
+def has_time(now: F.Column, earliest_ms: int = EARLIEST_MS) -> F.Column:
     """Whether an event is one, and of a time that can be. `now` is a timestamp."""
-    least, most = F.lit(EARLIEST_MS), F.unix_millis(now) + AHEAD_MS
+    least, most = F.lit(earliest_ms), F.unix_millis(now) + AHEAD_MS
     return F.col("event_id").isNotNull() & F.col("type").isNotNull() & F.col("at_ms").between(least, most)
 
 

@@ -7,9 +7,10 @@ import sys
 from importlib import import_module
 
 from agent.common.sanitize import printable
+from agent.history.errors import HistoryUnreachable, error_of
 from agent.kafka.source.errors import SourcePathError
 from agent.tools.spark_submit.jobs import Backfill, Job, Report, Rollup, Stream, job_of
-from spark_jobs.errors import JobError, explained
+from spark_jobs.errors import JobError, Unreachable, explained
 
 
 def main(arguments: list[str]) -> int:
@@ -21,8 +22,10 @@ def main(arguments: list[str]) -> int:
         return _run(job_of(arguments[0]))
     except JobError as error:
         return _said(error)
+    except (HistoryUnreachable, PermissionError) as error:
+        return _said(Unreachable(str(error_of(error) if isinstance(error, OSError) else error)))
     except (SourcePathError, ValueError) as error:
-        return _said(JobError(str(error)))
+        return _said((Unreachable if isinstance(error.__cause__, PermissionError) else JobError)(str(error)))
     except Exception as error:
         if not _is_sparks(error):
             raise

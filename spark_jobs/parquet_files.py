@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from agent.history.days import Days
-from agent.history.errors import HistoryError
+from agent.history.errors import HistoryError, HistoryUnreachable
 from agent.history.input_schema import check_columns
 from spark_jobs.errors import JobError
 from spark_jobs.writing import DATE, hadoop_files
@@ -94,6 +94,9 @@ def schemas_of(spark: SparkSession, paths: Iterable[str]) -> Iterator[tuple[Stru
         try:
             footers = parquet.readAllFootersInParallel(conf, portion, True)
         except Exception as error:
+            denied = re.search(r"FileNotFoundException: (\S+) \(Permission denied\)", str(error))
+            if denied:
+                raise HistoryUnreachable(f"{denied[1]}: Permission denied") from error
             found = re.search(r"RuntimeException: (\S+) is not a Parquet file", str(error))
             where = found[1] if found else "a file"
             raise HistoryError(f"{where}: expected a Parquet file, this one is damaged, or none") from error

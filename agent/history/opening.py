@@ -138,7 +138,7 @@ def dates_of(path: str) -> list[str] | None:
         return None if None in names else sorted({it[1] for it in names if it is not None})
     if here.is_file():
         return None
-    dates = {file.date for file in ParquetDirectory(here).files()}
+    dates = ParquetDirectory(here).dates()
     return None if None in dates else sorted(it for it in dates if it is not None)
 
 

@@ -149,10 +149,27 @@ class ParquetDirectory:
 
         Those that lie in no folder of a day are among them. Under a lease they are what a commit would find.
         """
-        found = _files(table, self.root / table, None)
-        if first is not None or last is not None:
-            found = (it for it in found if it.date is None or (first or "") <= it.date <= (last or it.date))
-        return sorted(found, key=lambda it: it.path)
+
+        def is_asked(date: str) -> bool:
+            return (first or "") <= date <= (last or date)
+
+        return sorted(_files(table, self.root / table, None, is_asked), key=lambda it: it.path)
+
+    def dates(self, table: str = "") -> set[str | None]:
+        """The days of a table that have files; None where some lie in no folder of a day.
+
+        A day that may not be read is among them: what it has is not known.
+        """
+        directory, closed = self.root / table, set[str | None]()
+
+        def is_open(day: str) -> bool:
+            try:
+                os.scandir(directory / f"{DATE}={day}").close()
+            except PermissionError:
+                closed.add(day)
+            return day not in closed
+
+        return {it.date for it in _files(table, directory, None, is_open)} | closed
 
     def is_empty(self) -> bool:
         """Whether nothing is there but what begins with `_` or `.`. Finishes a commit that was broken off."""
@@ -385,7 +402,7 @@ def _moves(directory: ParquetDirectory, staging: Path, label: str) -> dict[str, 
     """Target → staged file, both below the root."""
     out: dict[str, str] = {}
     for table in directory.tables:
-        for file in _files(table, staging / table, None):
+        for file in _files(table, staging / table, None, lambda day: True):
             day = () if file.date is None else (f"{DATE}={file.date}",)
             target = Path(table, *day, f"{label}{ENDING}").as_posix()
             if target in out:
@@ -394,7 +411,8 @@ def _moves(directory: ParquetDirectory, staging: Path, label: str) -> dict[str, 
     return out
 
 
-def _files(table: str, directory: Path, date: str | None) -> Iterator[DataFile]:
+def _files(table: str, directory: Path, date: str | None, is_asked: Callable[[str], bool]) -> Iterator[DataFile]:
+    """Those below a directory, of the days that are asked for: no other day's directory is looked into."""
     try:
         entries = list(os.scandir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -404,7 +422,8 @@ def _files(table: str, directory: Path, date: str | None) -> Iterator[DataFile]:
             continue
         if entry.is_dir():
             day = entry.name.removeprefix(f"{DATE}=") if entry.name.startswith(f"{DATE}=") else date
-            yield from _files(table, Path(entry.path), day)
+            if day is None or day == date or is_asked(day):
+                yield from _files(table, Path(entry.path), day, is_asked)
         elif entry.name.endswith(ENDING):
             yield DataFile(table, date, entry.name.removesuffix(ENDING), Path(entry.path))
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
 from agent.history.errors import HistoryError
-from agent.history.rolling import AHEAD_MS, Range
+from agent.history.rolling import Range
 from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until
@@ -20,7 +21,18 @@ Say = Callable[[str], None]
 Clocks = Mapping[str | None, int]
 """By cluster, an epoch in milliseconds."""
 
+GAP_MS = 366 * DAY_MS
+"""What is dated so long before all other events was dated wrong: it would fill years with windows of nothing."""
+
 NOT_DATED = "files lie in no directory of a day (date=…): all of them are read"
+
+
+def left_out(events: int) -> str:
+    """Of a rollup that could not believe the times of so many."""
+    return (
+        f"{events:,} events were left out: they are from before 2010, from more than a year before all others"
+        " (--since reads these), or from more than an hour ahead"
+    )
 
 
 def no_events(history: Sequence[str]) -> HistoryError:
@@ -33,7 +45,15 @@ def known_clocks(told: Collection[tuple[str, Sequence[LogClock]]], now_ms: int, 
     if silent := [path for path, clocks in told if not clocks]:
         say(f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last event")
     every = known_until(it for _, clocks in told for it in clocks)
-    return {cluster: min(ms, now_ms + AHEAD_MS) for cluster, ms in every.items()}
+    return {cluster: min(ms, now_ms) for cluster, ms in every.items()}
+
+
+def days_together(dates: Sequence[str], since: str | None, until: str | None) -> list[str]:
+    """Of the days with events, in order, those that a rollup is of: not what lies more than a year before all others
+    (`GAP_MS`), unless it is asked for."""
+    behind = [late for early, late in pairwise(dates) if start_of(late) - start_of(early) > GAP_MS]
+    is_asked = behind and min(it for it in (since, until, behind[-1]) if it is not None) < behind[-1]
+    return [it for it in dates if not behind or is_asked or it >= behind[-1]]
 
 
 def days_asked(since: str | None, until: str | None, dates: Collection[str], clocks: Clocks) -> Days:

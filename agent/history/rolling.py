@@ -89,6 +89,11 @@ class Range(NamedTuple):
         """Up to when events matter: what began in the range may end on the day after."""
         return min(self.horizon_ms, self.until_ms + DAY_MS)
 
+    def not_after(self, now_ms: int) -> Range:
+        """The same, of which no more is known than now: an event that is ahead shows no time to have passed."""
+        clocks = {cluster: min(ms, now_ms) for cluster, ms in self.clocks.items()}
+        return self._replace(horizon_ms=min(self.horizon_ms, now_ms), clocks=clocks)
+
     def last_ms_of(self, cluster: str | None) -> int:
         """The same of a cluster."""
         return min(self.clocks.get(cluster, self.first_ms), self.last_ms) if self.clocks else self.last_ms

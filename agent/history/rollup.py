@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
-from agent.history.days import Days, Reading, is_day
+from agent.history.days import Days, Reading, is_day, start_of
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
@@ -35,7 +35,15 @@ from agent.history.opening import (
     open_tables,
 )
 from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, Replaces, of_days
-from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
+from agent.history.planning import (
+    NOT_DATED,
+    days_asked,
+    days_together,
+    known_clocks,
+    no_events,
+    planned_reading,
+    range_read,
+)
 from agent.history.rolling import (
     AHEAD_MS,
     CARRIED,
@@ -111,6 +119,7 @@ def roll_up(
             aside = Path(stack.enter_context(TemporaryDirectory(prefix="kshadow-rollup-")))
             reading = _Reading(db, stack, history, whose, directory, now_ms, say)
             within, believed, left_out = reading.open(since, until)
+            within = within.not_after(now_ms)
             asked = db.sql(events_in_order(reading.has_time, within)).to_arrow_reader(BATCH)
             counts = _write_aside(roll_up_groups(_events(asked, on_progress), within, whose), aside)
             for name in ROLLED_UP:
@@ -146,9 +155,14 @@ class _Reading:
     ) -> None:
         self._db, self._stack, self._history, self._whose = db, stack, history, whose
         self._out, self._now_ms, self._say = out, now_ms, say
-        self.has_time = (
+        self._earliest_ms = EARLIEST_MS
+
+    @property
+    def has_time(self) -> str:
+        """Whether an event is of a time that can be, as SQL."""
+        return (
             "coalesce(event_id IS NOT NULL AND type IS NOT NULL"
-            f" AND at_ms BETWEEN {EARLIEST_MS} AND {now_ms + AHEAD_MS}, false)"
+            f" AND at_ms BETWEEN {self._earliest_ms} AND {self._now_ms + AHEAD_MS}, false)"
         )
 
     def open(self, since: str | None, until: str | None) -> tuple[Range, int, int]:
@@ -159,6 +173,8 @@ class _Reading:
         if None in dated:
             self._say(NOT_DATED)
             self._view("whole", EVERY_DAY)
+            found = rows(self._db, f"SELECT DISTINCT at_ms // {DAY_MS} AS day FROM whole WHERE {self.has_time}")
+            self._together(sorted(date_of(it["day"] * DAY_MS) for it in found), since, until)
             ends, believed, left_out = self._extent()
             last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
             within = range_of(since, until, min(it[0] for it in ends.values()), max(last_ms_of.values()))
@@ -167,6 +183,7 @@ class _Reading:
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:
             raise no_events(self._history)
+        dates = self._together(dates, since, until)
         clocks = known_clocks([(it, clocks_of(it, self._say)) for it in self._history], self._now_ms, self._say)
         asked = days_asked(since, until, dates, clocks)
         reading = self._standing(asked, dates)
@@ -177,6 +194,13 @@ class _Reading:
         ends, believed, left_out = self._extent(or_none=True)
         last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
         return range_read(asked, reading, dates, last_ms_of, clocks), believed, left_out
+
+    def _together(self, dates: Sequence[str], since: str | None, until: str | None) -> list[str]:
+        """The days of which the rollup is; what is before them has no time."""
+        together = days_together(dates, since, until)
+        if len(together) < len(dates):
+            self._earliest_ms = start_of(together[0])
+        return together
 
     def _is_there(self, path: str) -> bool:
         here = local_path(path)

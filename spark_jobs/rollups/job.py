@@ -12,18 +12,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from agent.common.units import DAY_MS
-from agent.history.days import Days, Reading
+from agent.history.days import Days, Reading, start_of
 from agent.history.input_schema import check_newest
 from agent.history.planning import (
     NOT_DATED,
     days_asked,
+    days_together,
     known_clocks,
+    left_out,
     no_events,
     no_window_over,
     planned_reading,
     range_read,
 )
-from agent.history.rolling import Range, range_of
+from agent.history.rolling import EARLIEST_MS, Range, range_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
@@ -55,7 +57,8 @@ def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: Ta
     history = " ".join(sorted(job.history))
     with progress(spark, "reading events"):
         needed = _needed(spark, job, places, history)
-    within, events = needed.within, needed.events.where(has_time(F.current_timestamp()))
+    within = needed.within.not_after(int(time.time() * 1000))
+    events = needed.events.where(has_time(F.current_timestamp(), needed.earliest_ms))
     with progress(spark, "rolling up"):
         rows = roll_up(events, within, standing=needed.standing, history=history).persist(StorageLevel.DISK_ONLY)
         counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
@@ -66,9 +69,7 @@ def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: Ta
     if not counts.get("groups"):
         print_status(no_window_over(within))
     if needed.left_out:
-        print_status(
-            f"{needed.left_out:,} events were left out: they are from before 2010, or more than an hour ahead"
-        )
+        print_status(left_out(needed.left_out))
     return int(needed.left_out > 0)
 
 
@@ -88,6 +89,7 @@ class _Needed(NamedTuple):
     standing: DataFrame | None
     believed: int
     left_out: int
+    earliest_ms: int
 
 
 class _Extent(NamedTuple):
@@ -106,6 +108,7 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: st
     dates = files.dates(now_ms)
     if not dates:
         raise no_events(job.history)
+    dates, earliest_ms = _together(dates, job)
     # A catalog has no place for them.
     told = [(path, [] if path.startswith(ICEBERG) else clocks_of(spark, [path])) for path in job.history]
     clocks = known_clocks(told, now_ms, print_status)
@@ -113,10 +116,16 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: st
     reading, standing = _reading(spark, _place(job), asked, dates, history)
     # With all of it what has no believable time is read as well, to be told of.
     whole = files.read(reading.whole) if job.since or job.until else files.read()
-    extent = _extent(whole)
+    extent = _extent(whole, earliest_ms)
     within = range_read(asked, reading, dates, extent.last_ms_of, clocks)
     events = whole if reading.carried is None else whole.unionByName(files.read(reading.carried))
-    return _Needed(within, events, standing, extent.believed, extent.total - extent.believed)
+    return _Needed(within, events, standing, extent.believed, extent.total - extent.believed, earliest_ms)
+
+
+def _together(dates: list[str], job: Rollup) -> tuple[list[str], int]:
+    """The days of which the rollup is, and from when on events have a time that can be."""
+    together = days_together(dates, job.since, job.until)
+    return together, EARLIEST_MS if len(together) == len(dates) else start_of(together[0])
 
 
 def _reading(
@@ -144,16 +153,19 @@ def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
     """Of files that lie in no directory of a day: all of them must be read to find some days."""
     print_status(NOT_DATED)
     every = files.read()
-    extent = _extent(every)
+    day = F.floor(F.col("at_ms") / DAY_MS)
+    days = every.where(has_time(F.current_timestamp())).select(day).distinct().collect()
+    _, earliest_ms = _together(sorted(date_of(row[0] * DAY_MS) for row in days), job)
+    extent = _extent(every, earliest_ms)
     if extent.first_ms is None:
         raise no_events(job.history)
     within = range_of(job.since, job.until, extent.first_ms, max(extent.last_ms_of.values()))
     within = within._replace(clocks=extent.last_ms_of)
-    return _Needed(within, every, None, extent.believed, extent.total - extent.believed)
+    return _Needed(within, every, None, extent.believed, extent.total - extent.believed, earliest_ms)
 
 
-def _extent(every: DataFrame) -> _Extent:
-    at = F.when(has_time(F.current_timestamp()), F.col("at_ms"))
+def _extent(every: DataFrame, earliest_ms: int) -> _Extent:
+    at = F.when(has_time(F.current_timestamp(), earliest_ms), F.col("at_ms"))
     found = (
         every.groupBy("cluster").agg(F.min(at), F.max(at), F.count(at), F.count(F.lit(1)), F.max("schema")).collect()
     )

@@ -117,7 +117,7 @@ def rollup(
       kshadow history rollup --history /data/history --out /data/rollups --since 2026-11-01
     """
     from agent.common.clock import now_ms
-    from agent.history.planning import no_window_over
+    from agent.history.planning import left_out, no_window_over
     from agent.history.rollup import roll_up
     from agent.persistence.export.arrow import date_of
 
@@ -138,7 +138,7 @@ def rollup(
     if not done.rows["groups"]:
         warn(no_window_over(done.within))
     if done.left_out:
-        warn(f"{done.left_out:,} events were left out: they are from before 2010, or from more than an hour ahead")
+        warn(left_out(done.left_out))
         ctx.exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,28 @@ def test_a_quiet_end_has_its_rows(spark: SparkSession, tmp_path: Path, capfd: py
     ends = Counter((row[3], row[5] - T0) for row in rows_of(tmp_path / "out")["groups"].elements())
     hours = {("1h", it * 3_600_000): 1 for it in range(1, 26)}
     assert ends == {("5m", 300_000): 1, ("1d", DAY_MS): 1, **hours}
+
+
+def test_only_time_that_can_be_has_windows(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One event is ahead of now, one is from years before all others: neither fills time with windows."""
+    now_ms = int(time.time() * 1000)
+    group = {"schema": SCHEMA, "cluster": "c", "group": "g", "group_type": "consumer", "partition": 1, "offset": 1}
+    times = {"old": T0 - 400 * DAY_MS, "x": now_ms - 7_200_000, "ahead": now_ms + 3_000_000}
+    told = [
+        {**group, "event_id": it, "type": "rebalance", "at_ms": at_ms, "members": 2} for it, at_ms in times.items()
+    ]
+    ParquetSink(str(tmp_path / "history")).write([encode_event(event, 0) for event in told])
+    rows = [pq.read_table(it, partitioning=None) for it in (tmp_path / "history").rglob("*.parquet")]
+    pq.write_table(pa.concat_tables(rows, promote_options="permissive"), tmp_path / "one.parquet")
+    for name in ("history", "one.parquet"):
+        job = Rollup(history=(str(tmp_path / name),), out=str(tmp_path / f"out-{name}"))
+        assert roll_up_days(spark, job) == 1
+        assert "1 events were left out" in capfd.readouterr().err
+        spans = [(row[4], row[5]) for row in rows_of(tmp_path / f"out-{name}")["groups"].elements()]
+        assert min(start_ms for start_ms, _ in spans) > now_ms - 2 * DAY_MS
+        assert max(end_ms for _, end_ms in spans) <= now_ms + 60_000
 
 
 def test_columns_of_a_newer_agent_are_passed_over(

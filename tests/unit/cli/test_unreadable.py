@@ -93,3 +93,29 @@ def test_what_may_not_be_read_ends_every_command_alike(place: Place, line: str) 
 def test_a_file_that_cannot_be_looked_for_is_none(place: Place) -> None:
     done = unprivileged("assign", place.closed / "problems")
     assert (done.returncode, "no file" in done.stderr) == (2, True)
+
+
+def test_a_closed_day_that_is_not_asked_for_is_no_hindrance(place: Place, tmp_path: Path) -> None:
+    first = START_MS + 3_600_000
+    for arguments in (
+        ("timeline", "g", "--from", place.history, "--until", first),
+        ("explain", "g", "--from", place.history, "--until", first),
+        ("findings", "--from", place.history, "--until", first),
+        ("report", "--out", tmp_path / "page.html", "--from", place.history, "--until", first),
+    ):
+        done = unprivileged(*arguments)
+        assert (done.returncode, "denied" in done.stderr) == (0, False), arguments
+
+
+def test_a_rollup_needs_no_closed_day_that_is_later(place: Place, tmp_path: Path) -> None:
+    history, out = tmp_path / "history", tmp_path / "out"
+    for day in (6, 9):
+        shutil.copytree(place.history / "date=2026-07-06", history / f"date=2026-07-0{day}")
+    (history / "date=2026-07-09").chmod(0)
+    line = ("history", "rollup", "--history", history, "--out", out, "--since", "2026-07-06", "--until", "2026-07-06")
+    done = unprivileged(*line)
+    assert (done.returncode, "1 events, 1 days from 2026-07-06" in done.stdout) == (0, True), done.stderr
+    # All days are asked for: it is one of them, whatever it has.
+    done = unprivileged(*line[:6])
+    assert (done.returncode, "date=2026-07-09: Permission denied" in done.stderr) == (3, True)
+    (history / "date=2026-07-09").chmod(0o700)

@@ -20,6 +20,7 @@ import pytest
 
 from agent.cli.commands.history import history as group
 from agent.history.parquet_directory import ParquetDirectory
+from agent.history.rollup import roll_up
 from agent.history.tables import ROLLED_UP, TABLES
 from tests.unit.cli.running import kshadow
 from tests.unit.history.histories import START_MS, events_of, segments, write
@@ -106,8 +107,59 @@ def test_events_of_no_time_are_told(place: Place, tmp_path: Path) -> None:
     done = kshadow("history", "rollup", "--history", tmp_path / "history", "--out", tmp_path / "out")
     assert done.exit_code == 1
     assert done.stderr.endswith(
-        "\n2 events were left out: they are from before 2010, or from more than an hour ahead\n"
+        "\n2 events were left out: they are from before 2010, from more than a year before all others (--since reads"
+        " these), or from more than an hour ahead\n"
     )
+
+
+REBALANCE = {
+    **{"schema": 1, "cluster": None, "group": "g", "group_type": "classic", "partition": 0, "offset": 0},
+    **{"event_id": "a", "type": "rebalance", "cause": "member_joined", "members": 2, "at_ms": START_MS},
+}
+
+
+def as_one_file(history: Path) -> Path:
+    """The same in no directory of a day."""
+    rows = [pq.ParquetFile(it).read() for it in sorted(history.rglob("*.parquet"))]
+    pq.write_table(pa.concat_tables(rows, promote_options="permissive"), history.parent / "one.parquet")
+    return history.parent / "one.parquet"
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_no_window_ends_before_now_for_an_event_that_is_ahead(tmp_path: Path, is_dated: bool) -> None:
+    now_ms = START_MS + DAY_MS - 1_800_000
+    ahead = {**REBALANCE, "event_id": "b", "at_ms": now_ms + 3_500_000}
+    history = write([{**REBALANCE, "at_ms": now_ms - 5_400_000}, ahead], tmp_path / "history")
+    if not is_dated:
+        history = as_one_file(history)
+    done = roll_up([str(history)], str(tmp_path / "out"), None, None, now_ms=now_ms, memory_mb=64)
+    assert (done.events, done.within.horizon_ms) == (2, now_ms)
+    ends = [it["end_ms"] for it in table(tmp_path / "out", "groups")]
+    assert now_ms - 3_600_000 < max(ends) <= now_ms
+    # When its time has come it counts.
+    later_ms = now_ms + 3 * 3_600_000
+    write([{**REBALANCE, "event_id": "c", "at_ms": later_ms}], tmp_path / "history")
+    roll_up([str(tmp_path / "history")], str(tmp_path / "out"), None, None, now_ms=later_ms, memory_mb=64)
+    hours = [it for it in table(tmp_path / "out", "groups") if it["window"] == "1h"]
+    assert sum(it["rebalances"] for it in hours) == 2
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_what_was_dated_years_before_makes_no_years_of_nothing(tmp_path: Path, is_dated: bool) -> None:
+    old = {**REBALANCE, "event_id": "old", "at_ms": 1_262_390_400_000}
+    recent = [{**REBALANCE, "event_id": f"{it}", "at_ms": START_MS + it * DAY_MS} for it in (0, 2)]
+    history = write([old, *recent], tmp_path / "history")
+    if not is_dated:
+        history = as_one_file(history)
+    done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / "out")
+    assert (done.exit_code, " 2 events, 3 days from 2026-07-06: " in done.stdout) == (1, True)
+    assert "\n1 events were left out" in done.stderr
+    assert {it["start_ms"] // DAY_MS - START_MS // DAY_MS for it in table(tmp_path / "out", "groups")} == {0, 1}
+    # It is there for who asks for it.
+    first = ("--since", "2010-01-02", "--until", "2010-01-02")
+    done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / "old", *first)
+    assert (done.exit_code, "1 days from 2010-01-02" in done.stdout) == (0, True), done.stderr
+    assert [it["rebalances"] for it in table(tmp_path / "old", "groups") if it["window"] == "1d"] == [1]
 
 
 def test_an_output_that_is_written_to_is_refused(place: Place, tmp_path: Path) -> None:

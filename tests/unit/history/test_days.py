@@ -6,6 +6,7 @@ import pytest
 
 from agent.history.days import Days, Reading, is_day, range_of_days, reading_of, start_of
 from agent.history.errors import HistoryError
+from agent.history.planning import days_together
 from agent.history.rolling import range_of
 
 YEAR = [f"2026-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
@@ -78,3 +79,26 @@ def test_days_are_of_utc() -> None:
     assert is_day("2026-11-21")
     assert start_of("1970-01-02") == 86_400_000
     assert Days("2026-06-10", "2026-06-11").of(YEAR) == ["2026-06-10", "2026-06-11"]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "first"),
+    [
+        # 1: what is more than a year before all others has a wrong date, and is not carried along either
+        (None, None, "2026-01-01"),
+        ("2026-03-01", None, "2026-01-01"),
+        (None, "2026-03-01", "2026-01-01"),
+        # 2: unless it is asked for
+        ("2010-01-01", None, "2010-01-01"),
+        (None, "2015-01-01", "2010-01-01"),
+    ],
+)
+def test_days_together(since: str | None, until: str | None, first: str) -> None:
+    assert days_together(["2010-01-01", *YEAR], since, until)[0] == first
+
+
+def test_a_year_without_an_event_is_a_history() -> None:
+    dates = ["2025-01-02", "2026-01-03"]
+    assert days_together(dates, None, None) == dates
+    assert days_together(["2025-01-01", *dates[1:]], None, None) == dates[1:]
+    assert days_together([], None, None) == []
