@@ -99,6 +99,8 @@ class Cost:
     told_ms: int
     silence_ms: int
     logged_ms: int
+    died_before: bool
+    """A member had died that never committed: what it held stood still before the join phase, too."""
 
 
 @dataclass(slots=True)
@@ -219,7 +221,8 @@ def _judge(
     shared = partitions.get((group, generation))
     if last is not None and shared and row["at"] - last >= LONG_JOIN_MS - 1_000:
         silence, logged = (row["at"] - last) * shared, (row["at"] - began) * shared
-        out.costs.append(Cost(client, group, generation, stopped_ms, silence, logged))
+        died_before = any(it["kind"] == "commit_gap" and it["gap_ms"] is None for it in event["evidence"])
+        out.costs.append(Cost(client, group, generation, stopped_ms, silence, logged, died_before))
 
 
 def _count_members(
@@ -434,7 +437,7 @@ def _costs(costs: Sequence[Cost]) -> Iterator[str]:
     yield (
         f"Join phases of eager groups that took over {LONG_JOIN_MS / 1000:g} s by the broker's log: the stopped "
         "partition time told, by the least that the silence of all commits shows, and by the join phase times the "
-        "partitions."
+        "partitions; the latter where no member had died without a commit, as what it held stood still before, too."
     )
     yield ""
     by: dict[str, list[Cost]] = defaultdict(list)
@@ -444,11 +447,16 @@ def _costs(costs: Sequence[Cost]) -> Iterator[str]:
     for name, its in [*sorted(by.items()), ("all", list(costs))]:
         if its:
             least = [it.told_ms / it.silence_ms for it in its]
-            most = [it.told_ms / it.logged_ms for it in its]
+            most = [it.told_ms / it.logged_ms for it in its if not it.died_before]
             enough = sum(share >= 0.8 for share in least)
             not_more = sum(share <= 1.3 for share in most)
-            row = (f"{min(least):.2f}", f"{median(least):.2f}", _share(enough, len(its)), f"{max(most):.2f}")
-            rows.append((name, len(its), *row, _share(not_more, len(its))))
+            row = (
+                f"{min(least):.2f}",
+                f"{median(least):.2f}",
+                _share(enough, len(its)),
+                f"{max(most, default=0):.2f}",
+            )
+            rows.append((name, len(its), *row, _share(not_more, len(most))))
     heads = [
         "Library",
         "join phases",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.runtime.offline import load
 from tests.harness.rig.accuracy import LIBRARIES, Accuracy, Answer, page, score
 
 DATA = Path(__file__).parents[2] / "data" / "accuracy"
@@ -46,7 +47,37 @@ def test_costs_of_long_join_phases(found: Accuracy) -> None:
     """No less than the silence of all commits shows, and hardly more than the join phase by the broker's log."""
     assert len(found.costs) > 20
     assert [it for it in found.costs if it.told_ms < 0.8 * it.silence_ms] == []
-    assert [it for it in found.costs if it.told_ms > 1.3 * it.logged_ms] == []
+    assert [it for it in found.costs if it.told_ms > 1.3 * it.logged_ms and not it.died_before] == []
+
+
+@pytest.mark.parametrize(
+    ("capture", "group", "generation", "cost_ms"),
+    [
+        ("kafka-4.3.1", "rdkafka-realloop", 5, 10 * 45_000),
+        ("kafka-3.9.2", "java-realloop", 5, 4 * 45_000),
+        ("kafka-3.9.2", "rdkafka-sameid", 10, 4 * 6_000),
+    ],
+)
+def test_cost_of_members_that_died_before_their_first_commit(
+    capture: str, group: str, generation: int, cost_ms: int
+) -> None:
+    """What they held, for the session that had to run out."""
+    assert abs(cost_of(capture, group, generation) - cost_ms) < 1_000
+
+
+def test_cost_of_a_stall_in_which_commits_went_on() -> None:
+    """aiokafka's client goes on committing what does not move: six partitions did not for 13 s."""
+    assert abs(cost_of("kafka-4.3.1", "aiokafka-stall", 3) - 6 * 13_000) < 1_000
+
+
+def cost_of(capture: str, group: str, generation: int) -> int:
+    events = load([str(DATA / capture / "records.ndjson.gz")], on_problem=pytest.fail).events()
+    (cost,) = [
+        it["stopped_partition_ms"]
+        for it in events
+        if it["type"] == "rebalance" and (it["group"], it["generation"]) == (group, generation)
+    ]
+    return int(cost)
 
 
 def test_libraries_are_recognized(found: Accuracy) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
 from agent.serving.queries import ServedQueries
@@ -157,9 +158,9 @@ def test_findings() -> None:
         assert found("--group", "nobody") == []
         table = lines(kshadow("findings", "--agent", url, "--since", "1h"))
         assert [row.split()[2:] for row in table[1:]] == [
-            ["-", "info", "idle_members", "ads-eos", *SAID],
-            [*table[2].split()[2:4], "warning", "rebalance_storm", "fraud-848", *SAID],
-            ["-", "critical", "coordinator_hotspot", "-", *SAID],
+            ["-", *iso_time(now - 3 * m.MINUTE).split(), "info", "idle_members", "ads-eos", *SAID],
+            [*iso_time(now - 9).split(), "-", "warning", "rebalance_storm", "fraud-848", *SAID],
+            ["-", *iso_time(now - m.MINUTE).split(), "critical", "coordinator_hotspot", "-", *SAID],
         ]
         text = kshadow("explain", "fraud-848", "--agent", url, "--full").stdout
         assert "Findings\n  rebalance_storm (warning), open from " in text

@@ -293,6 +293,12 @@ def test_where_commits_are_rare_a_member_worked_for_longer(life: Life, departure
     assert rebalance.stopped_partition_ms <= longest_ms + life.revoked_ms + 5
 
 
+def test_a_member_that_neither_commits_nor_shows_how_it_went_has_a_cost_that_is_not_known() -> None:
+    rebalance, left = departs(Life(every_ms=None, gap_ms=3 * S))
+    assert left.inferred is not None
+    assert (left.inferred.cause, rebalance.stopped_partition_ms) == ("unknown_departure", None)
+
+
 def test_an_empty_group_has_no_cost_yet() -> None:
     rebalance, _ = departs(Life(gap_ms=20, stays=False))
     assert rebalance.stopped_partition_ms is None
