@@ -45,7 +45,8 @@ RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worke
 NOTHING = not (kafka or spark or browser or kubernetes or process)
 
 # Lint beside the tests: most of these wait for brokers. What it found is printed after theirs, and fails the run as well.
-# First, side by side: archives of classes, and every test module compiled, which each process would do for itself.
+# First, side by side: archives of classes and a broker's data, and every test module compiled, which each process would
+# do for itself.
 test: $(READY)
 	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 & \
 	$(BIN)/python -m tests.harness.class_archives || echo "Without archives of classes JVMs start more slowly" >&2; \

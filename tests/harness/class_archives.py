@@ -3,12 +3,13 @@
 Tests start some two hundred JVMs, brokers and Spark, and most of what each costs is to load the same classes. With an
 archive a broker starts with two thirds of the work, Spark with half. Java itself sees whether an archive fits its
 version and the jars, and goes without it otherwise. `make test` makes those that are missing or older than what they
-are made from.
+are made from; and beside Kafka's jars a broker's data as Kafka formats it, for which each broker would start a JVM.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.tools.embedded import fetch_jars
+from agent.tools.embedded import Jars, fetch_jars
 from agent.tools.embedded.java import CLASS_ARCHIVE, find_java
+from agent.tools.embedded.node import FORMATTED, Node
+from agent.tools.embedded.settings import server_properties
 from agent.tools.spark_submit.spark import find_spark
 from tests import ROOT
 from tests.live.versions import COORDINATORS
@@ -91,12 +94,12 @@ def use_for_spark(environ: MutableMapping[str, str]) -> None:
         environ["SPARK_SUBMIT_OPTS"] = f"{before} {SPARK_OPTIONS}".strip()
 
 
-def is_missing(archive: Archive) -> bool:
+def is_missing(path: Path, jars: Path) -> bool:
     """Whether it is not there, or older than Java or the jars."""
-    if not archive.path.exists():
+    if not path.exists():
         return True
-    newest = max(it.stat().st_mtime for it in (find_java().resolve(), *archive.jars.glob("*.jar")))
-    return archive.path.stat().st_mtime < newest
+    newest = max(it.stat().st_mtime for it in (find_java().resolve(), *jars.glob("*.jar")))
+    return path.stat().st_mtime < newest
 
 
 def make(archive: Archive) -> None:
@@ -109,9 +112,25 @@ def make(archive: Archive) -> None:
         made.replace(archive.path)
 
 
+def format_once(jars: Jars) -> None:
+    """Have Kafka format a broker's data, for every broker that starts from now on."""
+    properties = server_properties(client_port=1, controller_port=2)
+    kept = jars.directory / FORMATTED / properties["process.roles"]
+    if not is_missing(kept, jars.directory):
+        return
+    shutil.rmtree(kept.parent, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=jars.directory) as place:
+        Node(jars, Path(place), None, heap="", start_timeout_s=0).format(properties)
+        kept.parent.mkdir()
+        Path(place, "data").rename(kept)
+    print(f"{jars.directory.name}: data as Kafka formats it")
+
+
 if __name__ == "__main__":
+    for version in COORDINATORS:
+        format_once(fetch_jars(version))
     for find in ARCHIVES:
         it = find()
-        if is_missing(it):
+        if is_missing(it.path, it.jars):
             make(it)
             print(f"{it.path.parent.name}: an archive of classes, {it.path.stat().st_size >> 20} MiB")

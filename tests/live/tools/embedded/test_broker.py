@@ -11,13 +11,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from agent.tools.embedded.errors import BrokerFailedError, ToolFailedError
+from agent.tools.embedded import EmbeddedBroker, fetch_jars, node
+from agent.tools.embedded.errors import BrokerFailedError, EmbeddedError, ToolFailedError
 from tests.live.versions import COORDINATORS
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
 QUIET = {"log_level": 0}
+
+
+@pytest.fixture
+def without_formatted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for users: `make test` has a broker's data beside the jars, so that all other tests take a copy."""
+    monkeypatch.setattr(node, "FORMATTED", "no such directory")
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
@@ -50,6 +56,7 @@ def has_ended(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.usefixtures("without_formatted")
 @pytest.mark.parametrize("version", COORDINATORS)
 def test_a_broker_of_each_version(version):
     with EmbeddedBroker(fetch_jars(version), properties={"offsets.topic.num.partitions": "3"}) as broker:
@@ -107,13 +114,20 @@ def test_pause_kill_and_restart_keep_data_and_address(tmp_path):
 
 def test_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path):
     broker = EmbeddedBroker(fetch_jars(), properties={"group.max.size": "none"})
-    with pytest.raises(ToolFailedError, match=r"Invalid value none for configuration group\.max\.size"):
+    with pytest.raises(EmbeddedError, match=r"Invalid value none for configuration group\.max\.size"):
         broker.start()
 
     broker = EmbeddedBroker(fetch_jars(), directory=tmp_path, properties={"authorizer.class.name": "no.such.Class"})
     with pytest.raises(BrokerFailedError, match=r"no\.such\.Class"):
         broker.start()
     assert broker.pid is None
+
+
+@pytest.mark.usefixtures("without_formatted")
+def test_settings_that_kafka_refuses_are_told_as_its_data_is_made():
+    broker = EmbeddedBroker(fetch_jars(), properties={"group.max.size": "none"})
+    with pytest.raises(ToolFailedError, match=r"Invalid value none for configuration group\.max\.size"):
+        broker.start()
 
 
 def test_broker_dies_with_its_owner():
