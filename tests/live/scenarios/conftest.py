@@ -182,9 +182,10 @@ ORDER = ("test_scenarios.py", "test_again.py", "test_run.py", "test_broker_log.p
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One version after the other, and in it the scenarios first, what leaves nothing whole last."""
+    here = Path(__file__).parent
 
     def rank(item: pytest.Item) -> tuple[int, int]:
-        if item.path.parent != Path(__file__).parent:
+        if item.path.parent != here:
             return (-1, 0)
         params = getattr(item, "callspec", None)
         version = params.params.get("cluster") if params else None

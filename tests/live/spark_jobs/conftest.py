@@ -28,8 +28,9 @@ from spark_jobs.session import session
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's own client leaves the sockets open over which rows come, until nobody holds them any more."""
+    here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.path.parent == here:
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
