@@ -48,7 +48,7 @@ def pinned(places: Sequence[str], first: str | None = None, last: str | None = N
                 out.append(place)
                 continue
             pin = held.enter_context(ParquetDirectory(here).pin(first, last))
-            out.append(pin.path().as_uri() if pin.is_pinned else place)
+            out.append(f"file://{pin.path()}" if pin.is_pinned else place)
             names[str(pin.path())] = str(here)
         try:
             yield out

@@ -76,4 +76,5 @@ def _stage(tables: Mapping[str, DataFrame], staging: Path, order: Sequence[str])
     for name, table in tables.items():
         target = staging / folder_of(name)
         rows = laid_out(table, order, one_file=True)
-        rows.write.mode("append").option("maxRecordsPerFile", 0).partitionBy(DATE).parquet(target.as_uri())
+        # No URI: of that Spark would take `%20` for a part of the name.
+        rows.write.mode("append").option("maxRecordsPerFile", 0).partitionBy(DATE).parquet(f"file://{target}")

@@ -47,7 +47,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def files(events: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("history")
+    directory = tmp_path_factory.mktemp("a history")
     sink = ParquetSink(str(directory))
     sink.write([encode_event(event, 0) for event in events])
     # Once more, as an agent that crashed does.
@@ -122,9 +122,9 @@ def test_time_is_whole(spark: SparkSession, events: list[dict[str, Any]], files:
 def test_each_day_by_itself_is_as_in_the_whole(
     spark: SparkSession, files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    job = Rollup(history=(str(files),), out=str(tmp_path / "whole"))
+    job = Rollup(history=(str(files),), out=str(tmp_path / "the whole"))
     assert roll_up_days(spark, job) == 0
-    expected = rows_of(tmp_path / "whole", names=ROLLED_UP)
+    expected = rows_of(tmp_path / "the whole", names=ROLLED_UP)
     assert all(expected.values())
     capfd.readouterr()
     days = [date_of(T0 + it * DAY_MS) for it in range(DAYS)]
