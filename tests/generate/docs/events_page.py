@@ -29,7 +29,10 @@ ABOUT = {
     SAMPLE: """\
 The state of a group at one time, written only by an agent with `--history-samples`; it is not in the log.""",
     Finding.kind: """\
-An analyzer's finding opened, changed its severity, or closed. The analyzers: [analyzers.md](analyzers.md).""",
+An analyzer's finding opened, changed its severity, or closed. The analyzers: [analyzers.md](analyzers.md).
+
+The `summary`, `numbers` and `advice` of an open finding are as of `at_ms`: what the analyzer sees later is in no
+event until the severity changes or the finding closes.""",
 }
 
 
