@@ -9,8 +9,10 @@ spells them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.inference.origin_advice import origin_advice
@@ -29,9 +31,19 @@ from agent.presentation.narrative.events import Departure, Event, int_field
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.origins import by_kind, is_trouble
 from agent.presentation.narrative.patterns import find_crash_loops, find_restarts
-from agent.presentation.narrative.phrases import EAGER
+from agent.presentation.narrative.phrases import EAGER, went
 from agent.presentation.narrative.totals import Totals
-from agent.presentation.narrative.words import count, duration, duration_range, grouped, join_words, name, sentence
+from agent.presentation.narrative.words import (
+    count,
+    duration,
+    duration_range,
+    first_sentence,
+    grouped,
+    join_words,
+    name,
+    sentence,
+)
+from analyzers.formatting import truncated
 
 MAX_ITEMS = 3
 """More than this nobody does."""
@@ -151,15 +163,49 @@ def _of_finding(event: Event, scene: StoryContext) -> Advice:
     saves_ms = _stopped_ms(scene.totals, CAUSES_OF.get(analyzer, ()))
     about = {analyzer}
     if analyzer == "static_membership_advice":
-        saved_s = (event.get("numbers") or {}).get("stopped_partition_s_saved")
+        saved_s = _numbers(event).get("stopped_partition_s_saved")
         saves_ms, about = 1000 * saved_s if isinstance(saved_s, int) else 0, set(STATIC_MEMBERSHIP)
     about |= {it for it in SETTINGS if it in text and it != STATIC_MEMBERSHIP[0]}
+    text = _with_later(text, event, scene)
     rank = severity_rank(event["severity"])
     return Advice(text, frozenset(about), saves_ms, rank, RUNBOOK_OF.get(analyzer))
 
 
+def _with_later(text: str, event: Event, scene: StoryContext) -> str:
+    """An advice that names members, in its first sentence also those that were lost alike since it was written."""
+    numbers, at_ms = _numbers(event), event["at_ms"]
+    told = {*_texts(numbers, "instance_ids"), *_texts(numbers, "clients")}
+    if not any(re.search(rf"(?<!\w){re.escape(it)}(?!\w)", text) for it in told):
+        return text
+    told |= {truncated(_seat(gone)) for gone in _lost(scene.totals, event["analyzer"]) if gone.at_ms <= at_ms}
+    later = [who for gone in scene.departures_since(event) if truncated(who := _seat(gone)) not in told]
+    if not later:
+        return text
+    names = join_words(list(dict.fromkeys(map(name, later))))
+    first = first_sentence(text)
+    too = f"; since {scene.calendar.at(at_ms)}, {names} {went(event['analyzer'], len(later))}, too."
+    return first.removesuffix(".") + too + text.removeprefix(first)
+
+
+def _seat(gone: Departure) -> str:
+    """How findings call it."""
+    return gone.member.instance_id or gone.member.label
+
+
+def _texts(numbers: Mapping[str, Any], field: str) -> list[str]:
+    """Names that a finding's numbers list."""
+    names = numbers.get(field)
+    return [it for it in names if isinstance(it, str)] if isinstance(names, list) else []
+
+
 def _pattern(event: Event) -> str:
-    return str((event.get("numbers") or {}).get("pattern"))
+    return str(_numbers(event).get("pattern"))
+
+
+def _numbers(event: Event) -> Mapping[str, Any]:
+    """What a finding rests on; of a file, it may be anything."""
+    numbers = event.get("numbers")
+    return numbers if isinstance(numbers, dict) else {}
 
 
 def _of_gains(scene: StoryContext) -> list[Advice]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from agent.core.causes import UNKNOWN_CAUSES, cause_info
 from agent.presentation.narrative.context import StoryContext
+from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.origins import unexplained
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
 from agent.presentation.narrative.phrases import unknown_costs, work
@@ -103,8 +104,15 @@ def _happened(scene: StoryContext) -> list[str]:
     if unknown:
         out.append(f"{capitalized(unknown_costs(unknown, len(totals.rebalances)))}.")
     out += [f"{text}." for text in departure_clauses(totals.departures)]
-    found = [f"{it['analyzer']} ({it['severity']})" for it in scene.open_findings]
+    found = [_open_finding(it, scene) for it in scene.open_findings]
     return [*out, f"Open {'finding' if len(found) == 1 else 'findings'}: {join_words(found, 9)}."] if found else out
+
+
+def _open_finding(event: Event, scene: StoryContext) -> str:
+    """Its name, as of when its text is, and how much of the same has come since."""
+    more = len(scene.departures_since(event))
+    since = f", {more:,} more since" if more else ""
+    return f"{event['analyzer']} ({event['severity']}, as of {scene.calendar.at(event['at_ms'])}{since})"
 
 
 def _sure(scene: StoryContext) -> list[str]:

@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from agent.core.protocol.client_libraries import UNKNOWN
-from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Event, events_within, lost_before_ms
+from agent.presentation.narrative.events import (
+    BROKER_LOG_EVIDENCE,
+    Departure,
+    Event,
+    events_within,
+    lost_before_ms,
+)
 from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.phrases import is_simple
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.totals import Totals, totals_of
 from agent.presentation.narrative.words import Calendar, name
@@ -126,6 +133,20 @@ class StoryContext:
     def resolved_findings(self) -> list[Event]:
         """Findings of the range that are over."""
         return [it for it in self.findings if it["state"] == "resolved"]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a group of members that has none."""
+        return self.form is not None and not self.form["members"] and not is_simple(self.form)
+
+    def departures_since(self, finding: Event) -> list[Departure]:
+        """Who left for the cause that a finding is about after its text was written, which is not written anew with
+        each case; empty if it is about none."""
+        return [
+            gone
+            for gone in self.totals.departures
+            if gone.at_ms > finding["at_ms"] and gone.cause == finding["analyzer"]
+        ]
 
     @property
     def libraries(self) -> set[str]:

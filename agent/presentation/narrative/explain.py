@@ -320,10 +320,8 @@ def _finding_paragraph(event: Event, scene: StoryContext) -> Paragraph:
     if event["state"] == "resolved":
         span, newer = f"open from {at(event['since_ms'])} to {at(event['at_ms'])}", ""
     else:
-        span, newer = f"open since {at(event['since_ms'])}", _new_cases(event, scene)
-        if newer:
-            # Its text is of when it opened or grew worse: it is not written anew with each case.
-            span += f", as of {at(event['at_ms'])}"
+        # Its text is of when it opened or grew worse.
+        span, newer = f"open since {at(event['since_ms'])}, as of {at(event['at_ms'])}", _new_cases(event, scene)
     text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}{newer}"
     numbers = event.get("numbers")
     return Paragraph("finding", text, (numbers,) if isinstance(numbers, dict) and numbers else ())
@@ -331,12 +329,12 @@ def _finding_paragraph(event: Event, scene: StoryContext) -> Paragraph:
 
 def _new_cases(event: Event, scene: StoryContext) -> str:
     """What came since the finding's text was written; "" if nothing that it may tell of."""
-    after = [it for it in scene.totals.rebalances if it.at_ms > event["at_ms"]]
     what = cause_info(event["analyzer"]).new_case
     if what is None:
-        what, times_ms = "the group rebalanced", [it.at_ms for it in after]
+        what = "the group rebalanced"
+        times_ms = [it.at_ms for it in scene.totals.rebalances if it.at_ms > event["at_ms"]]
     else:
-        times_ms = [gone.at_ms for it in after for gone in it.left if gone.cause == event["analyzer"]]
+        times_ms = [gone.at_ms for gone in scene.departures_since(event)]
     if not times_ms:
         return ""
     last = scene.calendar.at(times_ms[-1])

@@ -64,8 +64,7 @@ DEPARTURE_ANALYZERS = (
 
 def summary(scene: StoryContext) -> str:
     """The answer: the problem or that there is none, then as much of the rest as `MAX_WORDS` allows."""
-    problem = _timeouts(scene) or _worst_finding(scene)
-    return within_words([*problem, *_state(scene)] if problem else _no_problem(scene), MAX_WORDS)
+    return within_words(_timeouts(scene) or _worst_finding(scene) or _no_problem(scene), MAX_WORDS)
 
 
 def _timeouts(scene: StoryContext) -> list[str]:
@@ -86,9 +85,10 @@ def _timeouts(scene: StoryContext) -> list[str]:
             _removal(name(loop.client), loop.losses, scene, times(len(loop.losses)) + scene.when_known),
             f"It joined again {times(loop.returns)}.",
             *([f"{capitalized(count(more, 'other client'))} did the same."] if more else []),
+            *_state(scene),
         ]
     who = name(lost[0].member.label) if len(lost) == 1 else count(len(lost), "member")
-    return [_removal(who, lost, scene, _when(lost, scene.calendar)), *_return_sentence(lost, scene)]
+    return [_removal(who, lost, scene, _when(lost, scene.calendar)), *_return_sentence(lost, scene), *_state(scene)]
 
 
 def _removal(who: str, lost: Sequence[Departure], scene: StoryContext, when: str) -> str:
@@ -180,15 +180,18 @@ def _worst_finding(scene: StoryContext) -> list[str]:
         rest = " ".join(_unexplained(scene)) or "Nothing else was found."
         if scene.is_unknown:
             rest = _unknown_sentence(scene)
-    return [sentence(worst["summary"]), *([rest] if rest else [])]
+    # Its text is of when it opened or grew worse: of members that may be gone, of fewer cases than there are by now.
+    as_of, state = f"As of {scene.calendar.at(worst['at_ms'])}: ", _state(scene)
+    first = state if scene.is_empty else []
+    room = MAX_WORDS - word_count(" ".join([*first, as_of]))
+    return [*first, as_of + within_words([sentence(worst["summary"])], room), rest, *(state if not first else [])]
 
 
 def _no_problem(scene: StoryContext) -> list[str]:
     """Where nothing is found to be wrong, which is no all-clear where something is not explained."""
     who, told, form = scene.who, scene.totals, scene.form
     over = _resolved_sentence(scene)
-    is_empty = form is not None and not form["members"] and not is_simple(form)
-    left = _last_departures(scene) if is_empty else ()
+    left = _last_departures(scene) if scene.is_empty else ()
     doubts = _unexplained(scene, left)
     clean = doubts or [f"{NO_PROBLEM.format(group=who)}."]
     if scene.is_unknown:
@@ -204,7 +207,7 @@ def _no_problem(scene: StoryContext) -> list[str]:
     if is_simple(form):
         has = "it has no members and only commits offsets."
         return [*doubts, capitalized(has), *over] if doubts else [f"{NO_PROBLEM.format(group=who)}: {has}", *over]
-    if is_empty:
+    if scene.is_empty:
         none = [] if unexplained(left) else [f"No {'other ' if over else ''}problem was found."]
         return [_emptied_sentence(scene), *over, *(doubts or none)]
     if not told.rebalances:

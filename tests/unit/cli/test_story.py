@@ -182,3 +182,14 @@ def test_an_open_finding_says_as_of_when_its_summary_is() -> None:
     assert "AS OF" in head
     assert row[head.index("AS OF") :].startswith(iso_time(found["at_ms"]))
     assert row[head.index("UNTIL") :].strip().startswith("-")
+
+
+@needs(CAPTURE)
+def test_a_finding_of_a_group_that_is_empty_by_now_is_told_as_of_then() -> None:
+    said = kshadow("explain", "search-range", "--from", CAPTURE / "segments").stdout
+    assert said.startswith(
+        "`search-range` was Empty at the end. As of 07:29:06: search-range-0 holds 3 of 3\npartitions, "
+    )
+    assert "idle_members (info, as of 07:28:51)" in said
+    text = kshadow("explain", "pricing-static", "--from", CAPTURE / "segments").stdout
+    assert "since 07:28:21, `pricing-static-i2` and `pricing-static-i0` were" in text

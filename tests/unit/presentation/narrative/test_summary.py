@@ -122,17 +122,17 @@ SUMMARIES: list[tuple[str, Story, str]] = [
                 m.finding("stalled_consumer", severity="critical", summary="g stands still", advice="Look. Then go."),
             ],
         ),
-        "g stands still. 1 more finding is open. `g` is Stable with 2 members.",
+        "As of 14:13:20: g stands still. 1 more finding is open. `g` is Stable with 2 members.",
     ),
     (
         "10: what is only worth knowing, without advice",
         tell(form=m.form(), findings=[m.finding("idle_members", severity="info", summary="1 idles", advice="")]),
-        "1 idles. Nothing else was found. `g` is Stable with 2 members.",
+        "As of 14:13:20: 1 idles. Nothing else was found. `g` is Stable with 2 members.",
     ),
     (
         "11: a severity of a later version is the least",
         tell(form=m.form(), findings=[m.finding("x", severity="news", summary="x", advice=""), m.finding("y")] * 2),
-        "too many rebalances. 3 more findings are open. `g` is Stable with 2 members.",
+        "As of 14:13:20: too many rebalances. 3 more findings are open. `g` is Stable with 2 members.",
     ),
     (
         "12: quiet",
@@ -291,8 +291,8 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             complete_since_ms=T0 + 1,
         ),
         (
-            "1 idles. What happened in `g` before 2026-09-21 14:13:20 UTC is not known: the agent keeps only the "
-            "latest events."
+            "As of 14:13:20: 1 idles. What happened in `g` before 2026-09-21 14:13:20 UTC is not known: the agent "
+            "keeps only the latest events."
         ),
     ),
     (
@@ -381,7 +381,25 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             form=m.form(),
             findings=[m.finding("idle_members", severity="info", summary="1 idles", advice="")],
         ),
-        "1 idles. It is not known why 1 member left `g`. `g` is Stable with 2 members.",
+        "As of 14:13:20: 1 idles. It is not known why 1 member left `g`. `g` is Stable with 2 members.",
+    ),
+    (
+        "43: of members that are not there any more: the group's state first",
+        tell(
+            m.rebalance(2, "member_left", T0 + MINUTE, left=[m.gone("a", "member_left")], members=0),
+            form=m.form(members=[], state="Empty"),
+            findings=[m.finding("idle_members", severity="info", summary="2 of 6 members idle: b and c; too few.")],
+            is_live=False,
+        ),
+        "`g` was Empty at the end. As of 14:13:20: 2 of 6 members idle: b and c; too few. Nothing else was found.",
+    ),
+    (
+        "44: what does not fit behind it is shortened",
+        tell(
+            form=m.form(members=[], state="Empty"),
+            findings=[m.finding("idle_members", summary=f"2 of 6 members idle: {'b, ' * 9}and c; {'why ' * 9}.")],
+        ),
+        f"`g` is Empty. As of 14:13:20: 2 of 6 members idle: {'b, ' * 9}and c.",
     ),
 ]
 
@@ -446,9 +464,69 @@ def test_a_finding_that_was_told_before_the_newest_case() -> None:
     def said(*events: Event) -> str:
         return next(it.text for it in tell(*events, findings=[found]).paragraphs if it.kind == "finding")
 
-    assert said(lost(cause="poll_timeout")) == "poll_timeout (warning), open since 14:13:20: 1 time."
+    assert said(lost(cause="poll_timeout")) == "poll_timeout (warning), open since 14:13:20, as of 14:13:20: 1 time."
     assert said(lost(cause="poll_timeout"), late) == (
         "poll_timeout (warning), open since 14:13:20, as of 14:13:20: 1 time. Since then a member did not poll in "
         "time once, at 14:14:20."
     )
     assert said(late, lost(T0 + MINUTE)).count("Since then") == 1
+
+
+def test_how_many_came_since_an_open_finding_was_told() -> None:
+    found = [m.finding("session_timeout", T0), m.finding("idle_members", T0 + MINUTE, severity="info")]
+    after = [lost(T0 + it * MINUTE, f"c{it}") for it in range(3)]
+
+    def said(*events: Event) -> str:
+        brief = {it.title: it.texts for it in tell(*events, form=m.form(), findings=found).brief}
+        return brief["What happened"][-1]
+
+    assert said(*after) == (
+        "Open findings: session_timeout (warning, as of 14:13:20, 2 more since) and idle_members (info, as of "
+        "14:14:20)."
+    )
+    assert "(warning, as of 14:13:20) and" in said(after[0])
+
+
+# What a finding's advice names, who was lost since, and what the first sentence says of them.
+LATER = [
+    (1, "Find why a stopped. Or not.", [], ""),
+    (2, "Find why a stopped. Or not.", ["a"], ""),  # it is named already
+    (3, "Find why a stopped. Or not.", ["b"], "; since 14:13:20, `b` was removed because its session timed out, too"),
+    (
+        4,
+        "Find why a stopped. Or not.",
+        list("bcdefb"),
+        "; since 14:13:20, `b`, `c`, `d` and 2 more were removed because their sessions timed out, too",
+    ),
+    (5, "Raise it. Or not.", ["b"], ""),  # nobody is named, so nobody lacks
+]
+
+
+@pytest.mark.parametrize(("row", "advice", "later", "said"), LATER)
+def test_an_advice_names_those_that_were_lost_since(row: int, advice: str, later: list[str], said: str) -> None:
+    found = {**m.finding("session_timeout", T0, advice=advice), "numbers": {"clients": ["a"], "instance_ids": []}}
+    events = [lost(T0, "a"), *(lost(T0 + at * MINUTE, it) for at, it in enumerate(later, 1))]
+    first, _, rest = advice.partition(".")
+    assert tell(*events, form=m.form(), findings=[found]).advice[0] == (
+        f"{first}{said}.{rest} See docs/runbooks.md#kshadowsessiontimeouts."
+    )
+
+
+def test_static_members_are_named_by_their_instance_ids() -> None:
+    found = {
+        **m.finding("session_timeout", T0, advice="Find why i1 stopped."),
+        "numbers": {"clients": ["app"], "instance_ids": ["i1"]},
+    }
+    since = [
+        m.rebalance(it, left=[m.gone("app", "session_timeout", instance_id=f"i{it}")], at_ms=T0 + it * MINUTE)
+        for it in (1, 2)
+    ]
+    assert (
+        tell(*since, form=m.form(), findings=[found])
+        .advice[0]
+        .startswith("Find why i1 stopped; since 14:13:20, `i2` was removed because its session timed out, too.")
+    )
+    # What a file has as numbers may be anything.
+    for numbers in ([1], {"clients": "i1"}, {"clients": [1, None]}, None):
+        story = tell(*since, form=m.form(), findings=[{**found, "numbers": numbers}])
+        assert story.advice[0].startswith("Find why i1 stopped. See ")
