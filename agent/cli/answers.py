@@ -106,8 +106,8 @@ def warn_stale(rows: Iterable[JsonObject | None], answers: Answers) -> None:
             warn(quarantined_sentence(passed))
 
 
-def no_such_group(answers: Answers, group: str) -> NoReturn:
-    """Say that there is no such group, and which may have been meant."""
+def no_such_group(answers: Answers, group: str, code: int = 1) -> NoReturn:
+    """Say that there is no such group, and which may have been meant; end with an exit code."""
     answers.report(warn)
     if answers.is_incomplete:
         name = printable_truncated(repr(group), MAX_TEXT)
@@ -119,7 +119,7 @@ def no_such_group(answers: Answers, group: str) -> NoReturn:
     similar = _similar(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"
     warn(f"{text}; did you mean {similar}?" if similar else f"{text}; {lists} those there are")
-    raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(code)
 
 
 def _similar(group: str, groups: list[str]) -> str:

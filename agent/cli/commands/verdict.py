@@ -78,8 +78,8 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
 
     A rollout is found by Kubernetes' revisions, where the agent knows the pods, or by the turnover of the group's
     members. The verdict is there 30 s after the last rebalance. The exit code is 0 for better and same, 1 for worse
-    and harmful (and where data were damaged), 3 where there is no verdict: no rollout in the range, one that is still
-    running, or a source that cannot be reached. --since keeps earlier rollouts out.
+    and harmful (and where data were damaged), 3 where there is no verdict: no such group, no rollout in the range,
+    one that is still running, or a source that cannot be reached. --since keeps earlier rollouts out.
 
     \b
     Examples:
@@ -168,11 +168,11 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     if isinstance(answers, AgentClient):
         found = answers.rollouts(group)
         if found is None:
-            no_such_group(answers, group)
+            no_such_group(answers, group, EXIT_UNREACHABLE)
         return found
     past = answers.timeline(group)
     if past is None:
-        no_such_group(answers, group)
+        no_such_group(answers, group, EXIT_UNREACHABLE)
     form = answers.describe(group)
     members = None if form is None else len(form["members"])
     until_ms, since_ms = known_until_ms(form, answers.now_ms), past.complete_since_ms

@@ -162,7 +162,11 @@ def test_one_whose_beginning_was_compacted_away_has_none() -> None:
 
 
 def test_groups_and_options_that_do_not_fit() -> None:
-    assert kshadow("verdict", "nobody", "--from", SEGMENTS).exit_code == 1
+    nobody = kshadow("verdict", "nobody", "--from", SEGMENTS)
+    # A misspelled name is no harm, which 1 would say.
+    assert (nobody.exit_code, "no group 'nobody' in " in nobody.stderr) == (3, True)
+    with served(Replayed([run_of(Story().change(["a"]).log.records)])) as url:
+        assert kshadow("verdict", "nobody", "--agent", url).exit_code == 3
     waits = kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "1m")
     assert (waits.exit_code, "--wait goes with --agent" in waits.stderr) == (2, True)
     assert kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "soon").exit_code == 2
