@@ -42,15 +42,16 @@ def coordinator(
 ) -> None:
     """Show the partition and broker that own a group.
 
-    The partition follows from the group's name and the hash that the brokers use, Kafka's or Redpanda's; if no broker
-    is asked and none is given, Kafka's. The broker that leads the partition is the group's coordinator; only a broker
-    can tell which one that is.
+    The partition follows from the group's name, the hash that the brokers use, Kafka's or Redpanda's, and the number
+    of partitions. If no broker is asked, what is not given is taken to be Kafka's: the hash, and 50 partitions, which
+    standard error then says. The broker that leads the partition is the group's coordinator; only a broker can tell
+    which one that is.
 
     \b
     Examples:
-      kshadow coordinator payments
+      kshadow coordinator payments --offsets-partitions 50
       kshadow coordinator payments --bootstrap-server localhost:9092
-      kshadow coordinator payments --group-partitioner redpanda
+      kshadow coordinator payments --offsets-partitions 16 --group-partitioner redpanda
     """
     from agent.core.protocol.hashing import (
         OFFSETS_PARTITIONS,
@@ -85,6 +86,12 @@ def coordinator(
                 f"Warning: Kafka's hash is assumed. Whether it is Kafka's or Redpanda's (partition {other}) is not "
                 f"known: {found.why}; --group-partitioner says which"
             )
+    elif offsets_partitions is None:
+        whose = "Redpanda's" if partitioner is GroupPartitioner.REDPANDA else "Kafka's"
+        warn(
+            f"Warning: {partitions} partitions of __consumer_offsets are assumed, {whose} default; "
+            "--bootstrap-server asks a broker, --offsets-partitions says how many"
+        )
     partition = partition_for_group(group, partitions, partitioner or GroupPartitioner.KAFKA)
     if (broker := brokers.get(partition)) is not None:
         leader = {"broker_id": broker.id, "host": broker.host, "port": broker.port}

@@ -177,6 +177,10 @@ def test_coordinator() -> None:
         16,
         "redpanda",
     )
+    for options, number in ((["-o", "json"], "50"), (["--group-partitioner", "redpanda"], "16")):
+        result = kshadow("coordinator", "g", *options)
+        assert result.stderr.startswith(f"Warning: {number} partitions of __consumer_offsets are assumed, ")
+    assert kshadow("coordinator", "g", "--offsets-partitions", "50").stderr == ""
     both = kshadow("coordinator", "g", "--offsets-partitions", "7", "--bootstrap-server", "x")
     assert (both.exit_code, "the broker knows" in both.stderr) == (2, True)
     env = {"KSHADOW_BOOTSTRAP_SERVER": "localhost:1"}
