@@ -61,6 +61,7 @@ EAGER = frozenset(
 )
 HAS_POLL_LIMIT = frozenset({"java", "kafka-streams", "librdkafka", "aiokafka", "kafka-python"})
 LONG_JOIN_MS = 5_000
+LONG_SILENCE_MS = 4_000
 SURE = 0.8
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
 
@@ -219,7 +220,7 @@ def _judge(
         return
     last = max((at_ms for at_ms in commits.get(group, ()) if at_ms <= row["at"] + 5), default=None)
     shared = partitions.get((group, generation))
-    if last is not None and shared and row["at"] - last >= LONG_JOIN_MS - 1_000:
+    if last is not None and shared and row["at"] - last >= LONG_SILENCE_MS:
         silence, logged = (row["at"] - last) * shared, (row["at"] - began) * shared
         died_before = any(it["kind"] == "commit_gap" and it["gap_ms"] is None for it in event["evidence"])
         out.costs.append(Cost(client, group, generation, stopped_ms, silence, logged, died_before))
@@ -435,9 +436,15 @@ def _calibration(answers: Sequence[Answer]) -> Iterator[str]:
 
 def _costs(costs: Sequence[Cost]) -> Iterator[str]:
     yield (
-        f"Join phases of eager groups that took over {LONG_JOIN_MS / 1000:g} s by the broker's log: the stopped "
-        "partition time told, by the least that the silence of all commits shows, and by the join phase times the "
-        "partitions; the latter where no member had died without a commit, as what it held stood still before, too."
+        f"Only join phases of eager groups that took at least {LONG_JOIN_MS / 1000:g} s by the broker's log, and at "
+        f"whose end no member had committed for {LONG_SILENCE_MS / 1000:g} s: the stopped partition time told, by "
+        "the least that the silence of all commits shows, and by the join phase times the partitions; the latter where "
+        "no member had died without a commit, as what it held stood still before, too."
+    )
+    yield ""
+    yield (
+        "Not measured here: for how long the partitions of a member that died or stalled had stopped before the join "
+        "phase began, shorter join phases, and what rebalances of cooperative and KIP-848 groups cost."
     )
     yield ""
     by: dict[str, list[Cost]] = defaultdict(list)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.runtime.offline import load
+from tests import ROOT
 from tests.harness.rig.accuracy import LIBRARIES, Accuracy, Answer, page, score
 
 DATA = Path(__file__).parents[2] / "data" / "accuracy"
@@ -102,3 +103,8 @@ def test_the_page_says_it(found: Accuracy) -> None:
     text = page(found)
     assert "- 292 rebalances: 99.3 % right, 0 unknown, 2 wrong, 0 wrong and sure" in text
     assert "| rebalance_storm | deploys | 8 | 0 | none |" in text
+    # What is measured and what is not, as the page of the large captures says it.
+    of_all = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    said = [it.partition("## Cost")[2].partition("| Library")[0] for it in (text, of_all)]
+    assert said[0] == said[1]
+    assert "that died or stalled had stopped before the join phase began" in said[0]
