@@ -39,7 +39,8 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
     PATH is a .log segment, a directory __consumer_offsets-N, a directory that holds such directories, an
     .ndjson file of {"key": hex, "value": hex|null}, or - for such lines on standard input.
 
-    What cannot be decoded is printed too, with the reason and its bytes; the exit code is then 1.
+    A record that cannot be decoded is printed too, with the reason and its bytes. A damaged batch of a file, whose
+    records cannot be told apart, is named on standard error. The exit code is then 1.
 
     \b
     Examples:

@@ -438,8 +438,8 @@ def _costs(costs: Sequence[Cost]) -> Iterator[str]:
     yield (
         f"Only join phases of eager groups that took at least {LONG_JOIN_MS / 1000:g} s by the broker's log, and at "
         f"whose end no member had committed for {LONG_SILENCE_MS / 1000:g} s: the stopped partition time told, by "
-        "the least that the silence of all commits shows, and by the join phase times the partitions; the latter where "
-        "no member had died without a commit, as what it held stood still before, too."
+        "the least that the silence of all commits shows, and by the join phase times the partitions; the latter "
+        "where no member had died without a commit, as what it held stood still before, too."
     )
     yield ""
     yield (
