@@ -293,18 +293,18 @@ def spell_settings(text: str, libraries: Iterable[str]) -> str:
 
 
 def spell_line(line: str, libraries: Iterable[str]) -> str:
-    """A line of a configuration, `setting=value` by the Java client's names and units, as members that use these
-    libraries (names, may repeat) write it; as Java's where they are several, or none is known."""
+    """A line of a configuration, `setting=value` or `setting` by the Java client's names and units, as members that
+    use these libraries (names, may repeat) write it; as Java's where they are several, or none is known."""
     names = set(libraries)
     row = library_named(names.pop()) if len(names) == 1 else LIBRARIES[UNKNOWN]
-    setting, _, value = line.partition("=")
+    setting, equals, value = line.partition("=")
     if setting not in SETTINGS:
         return line
     if setting.endswith(".ms") and value.isdecimal():
         value = row.duration.format(ms=value, s=f"{int(value) / 1000:g}")
     if value.endswith(".CooperativeStickyAssignor") and row.cooperative is not None:
         value = row.cooperative
-    return f"{row.settings.get(setting, setting)}={value}"
+    return f"{row.settings.get(setting, setting)}{equals}{value}"
 
 
 def is_lacking(sentence: str, libraries: Iterable[str]) -> bool:

@@ -317,7 +317,7 @@ def _rolling_restart_advice(totals: Totals, group_type: str | None) -> Advice | 
     gone = _lost(totals, Cause.MEMBER_LEFT)
     session, setting = _evidence_values(gone, "session_timeout_ms"), _session_setting(group_type)
     now = f" (now {duration_range(session)})" if session else ""
-    text = "Set group.instance.id, one for each instance"
+    text = "Set group.instance.id, an id of its own for each client"
     if session and max(away_ms) < min(session):
         text += (
             f": a restart within {setting}{now} then causes no rebalance; an instance that does not come back is "

@@ -80,7 +80,9 @@ ANSWER_DEFS: dict[str, Schema] = {
     "gain": object_of(
         {
             "setting": described(TEXT, "In words."),
-            "exact": described(array_of(TEXT), "Its lines, as one writes them."),
+            "exact": described(
+                array_of(TEXT), "Its lines, as one writes them; without a value what differs by client."
+            ),
             "where": described(TEXT, "Into which configuration."),
             "rebalances_before": COUNT,
             "rebalances_after": COUNT,

@@ -41,7 +41,8 @@ class SettingChange:
     """One setting. `kind` is what its option takes: nothing (`flag`), a `duration` in milliseconds, or a choice.
 
     `key` is the setting's name in the configuration `where`. `label` makes its words in a table of a value; `assumes`
-    says what it takes for granted, `note` what must be known to write it.
+    says what it takes for granted, `note` what must be known to write it. `each`, of what differs by client: that it
+    does.
     """
 
     name: str
@@ -54,6 +55,7 @@ class SettingChange:
     choices: tuple[str, ...] = ()
     note: str = ""
     where: str = CLIENTS
+    each: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,12 @@ class Alternative:
             script = CHANGES[name].apply(script, value)
         return script
 
-    def config_lines(self, instance: str, heartbeat_ms: int) -> tuple[str, ...]:
-        """`session.timeout.ms=45000` and the like. `instance` is one client's name, as an example."""
+    def config_lines(self, heartbeat_ms: int) -> tuple[str, ...]:
+        """`session.timeout.ms=45000` and the like; of what differs by client the setting alone."""
         out = []
         for name, value in self.values.items():
-            written = instance if name == "static" else ASSIGNOR_CLASSES.get(value, value)
-            out.append(f"{CHANGES[name].key}={written}")
+            change = CHANGES[name]
+            out.append(change.key if change.each else f"{change.key}={ASSIGNOR_CLASSES.get(value, value)}")
             if name == "session-timeout" and heartbeat_ms > value // 3:
                 out.append(f"heartbeat.interval.ms={value // 3}")
         return tuple(out)
@@ -86,7 +88,9 @@ class Alternative:
     @property
     def where(self) -> str:
         """Whose configuration they belong in. The standard set never changes clients and brokers together."""
-        return BROKERS if any(CHANGES[name].where == BROKERS for name in self.values) else CLIENTS
+        changed = [CHANGES[name] for name in self.values]
+        where = BROKERS if any(it.where == BROKERS for it in changed) else CLIENTS
+        return ", ".join([where, *(it.each for it in changed if it.each)])
 
     @property
     def notes(self) -> list[str]:
@@ -170,7 +174,8 @@ CHANGES: Mapping[str, SettingChange] = {
             lambda _: "static membership",
             "static membership: a client that closes keeps its place and its partitions until its session ends; "
             "a restart under another name would keep the same group.instance.id",
-            note="each instance needs an id of its own that outlasts restarts",
+            note="an id must be the same after a restart",
+            each="an id of its own for each",
         ),
         SettingChange(
             "session-timeout",

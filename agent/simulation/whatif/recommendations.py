@@ -113,11 +113,10 @@ def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[Alte
 
 def _gain(found: CalibratedReplay, compared: Comparison, it: AlternativeOutcome) -> Gain:
     values, today = it.alternative.values, compared.today
-    clients = sorted({step.client for step in starts(found.recorded.script)})
     price = [*it.alternative.notes, *_price(found, today, it)]
     return Gain(
         setting=it.alternative.label,
-        exact=it.alternative.config_lines(clients[0], found.recorded.heartbeat_ms),
+        exact=it.alternative.config_lines(found.recorded.heartbeat_ms),
         where=it.alternative.where,
         rebalances_before=today.rebalances,
         rebalances_after=it.rebalances,

@@ -273,7 +273,7 @@ SESSIONS = [
 
 @pytest.mark.parametrize(("story", "said"), SESSIONS)
 def test_the_session_timeout_of_static_members(story: Story, said: str) -> None:
-    assert story.advice[0].startswith(f"Set group.instance.id, one for each instance{said}")
+    assert story.advice[0].startswith(f"Set group.instance.id, an id of its own for each client{said}")
 
 
 def test_another_assignor_comes_after_what_restarts_need() -> None:

@@ -19,7 +19,8 @@ from agent.presentation.narrative.gains import (
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import MINUTE, T0
 
-STATIC = Gain("static membership", ("group.instance.id=a-0",), "in every client's configuration", 8, 4, 258.9, 63.1)
+EACH = "in every client's configuration, an id of its own for each"
+STATIC = Gain("static membership", ("group.instance.id",), EACH, 8, 4, 258.9, 63.1)
 DEAR = replace(STATIC, stopped_before_s=5.9, stopped_after_s=25.6, price="each has its own")
 REPLAYED = Gains((STATIC,), 11, 8, 258.9, 8, 234.0, 8, 8)
 BASE = (
@@ -36,8 +37,8 @@ ADVICE: list[tuple[str, Gains, list[tuple[frozenset[str], str, int]]]] = [
             (
                 frozenset({"group.instance.id"}),
                 (
-                    "Set `group.instance.id=a-0` in every client: saves 3 min 16 s of 4 min 19 s stopped time "
-                    "and 4 of 8 rebalances."
+                    "Set `group.instance.id` in every client, an id of its own for each: saves 3 min 16 s of "
+                    "4 min 19 s stopped time and 4 of 8 rebalances."
                 ),
                 195800,
             )
@@ -50,8 +51,8 @@ ADVICE: list[tuple[str, Gains, list[tuple[frozenset[str], str, int]]]] = [
             (
                 frozenset({"group.instance.id"}),
                 (
-                    "Set `group.instance.id=a-0` in every client: saves 4 of 8 rebalances and costs 20 s more "
-                    "stopped time; each has its own."
+                    "Set `group.instance.id` in every client, an id of its own for each: saves 4 of 8 rebalances "
+                    "and costs 20 s more stopped time; each has its own."
                 ),
                 -19700,
             )
@@ -72,11 +73,16 @@ ADVICE: list[tuple[str, Gains, list[tuple[frozenset[str], str, int]]]] = [
                 (
                     "Set `session.timeout.ms=10000` and "
                     f"`{'x' * (MAX_LINE - 1)}…` "
-                    "in every client: saves 3 min 16 s of 4 min 19 s stopped time and costs 1 more rebalance."
+                    "in every client, an id of its own for each: saves 3 min 16 s of 4 min 19 s stopped time and "
+                    "costs 1 more rebalance."
                 ),
                 195800,
             ),
-            (frozenset({"group.instance.id"}), "Set `group.instance.id=a-0` in every client: changes nothing.", 900),
+            (
+                frozenset({"group.instance.id"}),
+                "Set `group.instance.id` in every client, an id of its own for each: changes nothing.",
+                900,
+            ),
         ],
     ),
     (
@@ -113,13 +119,13 @@ def test_settings_are_written_as_the_clients_write_them() -> None:
 
     broker = "group.initial.rebalance.delay.ms=3000"
     assert lines("librdkafka") == [
-        "group.instance.id=a-0",
+        "group.instance.id",
         "session.timeout.ms=45000",
         "partition.assignment.strategy=cooperative-sticky",
         broker,
     ]
     assert lines("franz-go") == [
-        "kgo.InstanceID=a-0",
+        "kgo.InstanceID",
         "kgo.SessionTimeout=45 * time.Second",
         "kgo.Balancers=kgo.CooperativeStickyBalancer()",
         broker,
@@ -175,7 +181,7 @@ def rolling(gains: Gains | None, *, rebalances: int = 4) -> Story:
 
 def test_a_replay_stands_in_place_of_rules_of_thumb() -> None:
     without = rolling(None)
-    assert any("Set group.instance.id, one for each" in it for it in without.advice)
+    assert any("Set group.instance.id, an id of its own for each client" in it for it in without.advice)
     assert without.to_json()["whatif"] is None
     found = rolling(REPLAYED)
     (text,) = (text for _, text, _ in advice(REPLAYED))
@@ -183,7 +189,7 @@ def test_a_replay_stands_in_place_of_rules_of_thumb() -> None:
         "what a rule would say of the same settings was tried"
     )
     assert [it.text for it in found.paragraphs if it.kind == "whatif"] == replayed(REPLAYED)
-    assert found.to_json()["whatif"]["gains"][0]["exact"] == ("group.instance.id=a-0",)
+    assert found.to_json()["whatif"]["gains"][0]["exact"] == ("group.instance.id",)
     untold = rolling(Gains(untold="no"))
     assert untold.advice == without.advice
     assert untold.limitations[-1] == "What other settings would have saved: no."
