@@ -8,6 +8,8 @@ The log shows when a join phase ended, not when it began or why. What is taken:
 - in an empty group, the initial rebalance delay before; the last member of a group left when the group became empty.
 - whose session ran out died one session timeout before the join phase ended, but not before its last commit.
 - who did not poll in time stalled one poll timeout before, and polls again when its client is back.
+- where a group waited for a member that stalled until it left or its time to rejoin was over, what set off the
+  rebalance came when the join phase began, as far as that is known; who did not rejoin stalled then.
 - who came while a dead member was still counted on came when the others gave up their partitions.
 - `unknown_departure` is taken as a close.
 """
@@ -48,6 +50,9 @@ KNOWN_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-stick
 
 FALLBACK_ASSIGNOR = "range"
 """What another assignor is taken for."""
+
+_HELD_UP = (Cause.MEMBER_JOINED, Cause.COOPERATIVE_FOLLOWUP)
+"""What sets off a rebalance that members which stalled may hold up."""
 
 FOREVER_MS = 10 * 365 * 86_400_000
 """A stall that does not end."""
@@ -126,9 +131,14 @@ class ScriptBuilder:
         dead = [member for member in changes.left if departure_cause(member, seen) is Cause.SESSION_TIMEOUT]
         if dead and changes.joined and seen.join_ms is None:
             at_ms = self._awaited(before, seen, max(self._died(before, seen, it, waits=waits) for it in dead))
+        left_ms = at_ms
+        if _was_held_up(seen, changes):
+            left_ms = seen.joined_ms
+            if seen.join_ms is None and seen.inferred.began_ms is not None:
+                at_ms = min(max(seen.inferred.began_ms, before.at_ms + 1), left_ms)
         closed = [member for member in changes.left if left_gracefully(member, seen)]
         gone_ms = {
-            self._client(member): self._leave(before, seen, member, at_ms, waits=waits)
+            self._client(member): self._leave(before, seen, member, at_ms, left_ms, waits=waits)
             for member in changes.left
             if member not in closed
         }
@@ -165,26 +175,35 @@ class ScriptBuilder:
             # A static member does not say that it leaves: somebody said so for it.
             self.steps.append(AdminRemove(at_ms, client))
 
-    def _leave(self, before: RecordedState, seen: RecordedState, member: Member, at_ms: int, *, waits: bool) -> int:
-        """A member that did not leave by itself: from when on its client may come back."""
+    def _leave(
+        self, before: RecordedState, seen: RecordedState, member: Member, at_ms: int, left_ms: int, *, waits: bool
+    ) -> int:
+        """A member that did not leave by itself, at `left_ms` of a rebalance that came at `at_ms`: from when on its
+        client may come back."""
         client = self._client(member)
         match departure_cause(member, seen):
             case Cause.ADMIN_REMOVED:
                 self.steps += [Kill(at_ms, client), AdminRemove(at_ms, client)]
                 return at_ms
             case Cause.POLL_TIMEOUT if member.instance_id is None:
-                stalled_ms = at_ms - _poll(member)
+                stalled_ms = left_ms - _poll(member)
                 if stalled_ms < before.at_ms:
                     self.notes["no_stall"] += 1
                     self.steps.append(Close(at_ms, client))
                 else:
-                    self._stalled[client] = len(self.steps)
-                    self.steps.append(Stall(stalled_ms, client, FOREVER_MS))
-                return at_ms
+                    self._stall(stalled_ms, client)
+                return left_ms
+            case Cause.REJOIN_TIMEOUT if member.instance_id is None and at_ms < left_ms:
+                self._stall(at_ms, client)
+                return left_ms
         # A static member that stalls falls silent without leaving: as if it died.
         died_ms = self._died(before, seen, member, waits=waits)
         self.steps.append(Kill(died_ms, client))
         return died_ms
+
+    def _stall(self, at_ms: int, client: str) -> None:
+        self._stalled[client] = len(self.steps)
+        self.steps.append(Stall(at_ms, client, FOREVER_MS))
 
     def _died(self, before: RecordedState, seen: RecordedState, member: Member, *, waits: bool) -> int:
         """When a member died whose session ran out, `waits`: and nobody had to notice that first."""
@@ -295,6 +314,15 @@ class ScriptBuilder:
             else:
                 # They were there, only nobody had them.
                 self.partitions[topic] = count
+
+
+def _was_held_up(seen: RecordedState, changes: MemberChanges) -> bool:
+    """Whether something else set off the rebalance, and the group waited for members that did not poll."""
+    assert seen.inferred is not None, "a new generation completes a rebalance"
+    is_dated = seen.join_ms is not None or seen.inferred.began_ms is not None
+    if not is_dated or seen.inferred.cause not in _HELD_UP:
+        return False
+    return any(departure_cause(it, seen) in (Cause.POLL_TIMEOUT, Cause.REJOIN_TIMEOUT) for it in changes.left)
 
 
 def _session(member: Member) -> int:

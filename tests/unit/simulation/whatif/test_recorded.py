@@ -104,6 +104,24 @@ def test_what_is_known_better_wins() -> None:
     assert told(found)[1] == ("Start", "b", 9_500)
 
 
+def held_up(cause: Cause) -> RecordedScript:
+    """`a` came at 30 s; the group waited for `c`, which had ceased to poll, until 50 s, and went on without it."""
+    history = History()
+    history.at(0, *shared_out(["b-1", "c-1"], rebalance_ms=20_000))
+    history.commits(29_000, *range(6))
+    history.at(50_000, *shared_out(["a-1", "b-1"], rebalance_ms=20_000))
+    return of(history, told={"g2": gone(cause, 50_000, "c-1", began_ms=30_000, sets_off=False)})
+
+
+@pytest.mark.parametrize("cause", [Cause.REJOIN_TIMEOUT, Cause.POLL_TIMEOUT])
+def test_who_holds_up_a_rebalance_stalls_while_the_others_wait(cause: Cause) -> None:
+    found = held_up(cause)
+    assert told(found)[2:] == [("Stall", "c", 30_000), ("Start", "a", 30_000)]
+    played = replay(found.script)
+    assert replay_accuracy(found, played).is_exact
+    assert played.rebalances[-1].began_ms == b.T0 + 30_000, "the others wait from then on"
+
+
 def test_a_member_that_left_closed() -> None:
     found = of(rolling_restart(3))
     assert [kind for kind, *_ in told(found)] == ["Start"] * 3 + ["Close", "Start"] * 3
