@@ -189,6 +189,10 @@ def _form(found: CalibratedReplay, result: Comparison) -> dict[str, Any]:
             "extra": sum(difference.recorded is None for difference in it.differences),
             "never_completed": found.recorded.notes.get("never_completed", 0),
             "log_stopped_partition_ms": found.recorded.stopped_ms,
+            "generations_of_known_cost": it.costed,
+            "their_stopped_partition_ms": it.stopped_ms,
+            "their_log_stopped_partition_ms": it.log_stopped_ms,
+            "has_times_of_log": it.has_times_of_log,
             "off_at_most_ms": max(map(abs, it.late_ms), default=None),
             "sentences": reproduced(found, result),
         },
@@ -214,7 +218,7 @@ def _print(found: CalibratedReplay, result: Comparison) -> None:
             "undetected": _seconds(it.stopped.undetected),
             "unowned": _seconds(it.stopped.unowned),
             "detects": detection(it),
-            "saved": saving(result, it),
+            "saved": saving(found, result, it),
         }
         for it in result.outcomes
     ]

@@ -100,7 +100,9 @@ def build_report(
         kinds=rows(db, deploys.KINDS),
         halves=None if compared is not None else _halves(db, span),
         compared=compared,
-        gains=None if replayed is None else Gains(len({document.group for document in replayed}), gained),
+        gains=None
+        if replayed is None
+        else Gains(len({document.group for document in replayed}), gained, gains.doubtful(replayed)),
         findings=rows(db, ranking.FINDINGS),
         unknown=one_row(db, ranking.unknown(span.until_ms - span.since_ms)),
         made_at_ms=made_at_ms,

@@ -13,9 +13,11 @@ from agent.simulation.whatif.comparison import LEAST_SAVED_SHARE
 
 
 class Reproduced(msgspec.Struct, frozen=True):
-    """How true the replay is."""
+    """How true the replay is. `has_times_of_log`: whether partitions are stopped for as long as in the log; null
+    where the log does not tell, lacking in older documents."""
 
     exact: bool
+    has_times_of_log: bool | None = True
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -81,17 +83,27 @@ def _all(found: WhatIfDocument | list[WhatIfDocument]) -> list[WhatIfDocument]:
 
 def gains(found: Iterable[WhatIfDocument]) -> list[dict[str, Any]]:
     """Rows of `GAINS`. Of several documents of a group the one that ends last counts."""
-    latest: dict[str, WhatIfDocument] = {}
-    for document in found:
-        if document.group not in latest or document.until_ms >= latest[document.group].until_ms:
-            latest[document.group] = document
-    rows = [row for document in latest.values() if (row := _gain(document)) is not None]
+    rows = [row for document in _latest(found) if (row := _gain(document)) is not None]
     rows.sort(key=lambda row: (-row["saved_partition_ms"], row["group"]))
     return [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
 
 
+def doubtful(found: Iterable[WhatIfDocument]) -> int:
+    """Of how many groups a replay's times are not those of the log, or nobody knows."""
+    return sum(not document.reproduced.has_times_of_log for document in _latest(found))
+
+
+def _latest(found: Iterable[WhatIfDocument]) -> Iterable[WhatIfDocument]:
+    latest: dict[str, WhatIfDocument] = {}
+    for document in found:
+        if document.group not in latest or document.until_ms >= latest[document.group].until_ms:
+            latest[document.group] = document
+    return latest.values()
+
+
 def _gain(it: WhatIfDocument) -> dict[str, Any] | None:
-    if len(it.settings) < 2:
+    # Times that are not the group's promise it nothing.
+    if len(it.settings) < 2 or not it.reproduced.has_times_of_log:
         return None
     today = it.settings[0]
     best = min(it.settings[1:], key=lambda setting: (setting.stopped_partition_ms, setting.rebalances))

@@ -24,10 +24,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """What the model says. `asked` groups were played; `rows` are those that would gain."""
+    """What the model says. `asked` groups were played; `rows` are those that would gain. Of `doubtful` ones the
+    model's stopped times are not the log's, or the log does not tell."""
 
     asked: int
     rows: Rows
+    doubtful: int = 0
 
 
 @dataclass(frozen=True, slots=True)

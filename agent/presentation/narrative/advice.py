@@ -220,7 +220,7 @@ def _of_gains(scene: StoryContext) -> list[Advice]:
 
 def _of_causes(scene: StoryContext) -> list[Advice]:
     covered = {it["analyzer"] for it in scene.open_findings}
-    if scene.gains is not None and scene.gains.has_numbers:
+    if scene.gains is not None and scene.gains.is_like_the_log:
         # What was replayed needs no rule of thumb.
         covered.add("whatif")
     out = []

@@ -14,8 +14,8 @@ from agent.common.text import truncated
 from agent.core.protocol.client_libraries import is_lacking, spell_line
 from agent.presentation.narrative.words import about, capitalized, count, join_words
 
-ALIKE_FACTOR = 3
-"""Where replayed and logged standstill differ by more than this, the replay is of something else."""
+ALIKE_FACTOR = 2
+"""Where replayed and logged standstill differ by more than this, the model's times are not the group's."""
 
 NEGLIGIBLE_S = 1.0
 """Where no more stood still than this, that nothing helps need not be said."""
@@ -69,19 +69,26 @@ class Gains:
     is_cut_short: bool = False
 
     @property
-    def has_numbers(self) -> bool:
-        """Whether there are numbers."""
-        return self.tried > 0
+    def is_like_the_log(self) -> bool:
+        """Whether there are numbers, and what was replayed is what happened: else what stopped partitions is none of
+        what is replayed, such as one record that took long."""
+        return self.tried > 0 and are_alike(self.stopped_s, self.log_stopped_s)
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON that `kshadow explain -o json` prints."""
         return asdict(self)
 
 
+def are_alike(replayed_s: float, logged_s: float) -> bool:
+    """Whether two lengths of standstill, in partition-seconds, are the same as far as a model can tell."""
+    low, high = sorted((replayed_s, logged_s))
+    return high <= ALIKE_FACTOR * max(low, NEGLIGIBLE_S)
+
+
 def advice(gains: Gains, libraries: Collection[str] = ()) -> list[tuple[frozenset[str], str, int]]:
     """What each setting that helps changes (by Java's names), its sentence, and the stopped partition time that it
     saves, in milliseconds. `libraries` are those of the group's clients: settings that they lack are left out."""
-    if not _is_like_the_log(gains):
+    if not gains.is_like_the_log:
         return []
     return [
         (names, _gain_advice(gain, libraries), round(1000 * (gain.stopped_before_s - gain.stopped_after_s)))
@@ -115,16 +122,9 @@ def _saved(gain: Gain) -> str:
     return " and ".join(said) or "changes nothing"
 
 
-def _is_like_the_log(gains: Gains) -> bool:
-    """Whether what was replayed is what happened: else what stopped partitions is none of what is replayed, such as
-    one record that took long."""
-    low, high = sorted((gains.stopped_s, gains.log_stopped_s))
-    return gains.has_numbers and high <= ALIKE_FACTOR * max(low, NEGLIGIBLE_S)
-
-
 def replayed(gains: Gains) -> list[str]:
     """How near the replay comes to the log, and what it found: for who wants to know where the numbers are from."""
-    if not _is_like_the_log(gains) or (not gains.gains and min(gains.stopped_s, gains.log_stopped_s) < NEGLIGIBLE_S):
+    if not gains.is_like_the_log or (not gains.gains and min(gains.stopped_s, gains.log_stopped_s) < NEGLIGIBLE_S):
         return []
     exact = ""
     if gains.matched < gains.generations:
@@ -136,8 +136,9 @@ def replayed(gains: Gains) -> list[str]:
     ]
     best = "; ".join(found) if found else "None helps notably, so change the cause, not the settings"
     return [
-        f"The log shows {count(gains.log_rebalances, 'rebalance')}. A replay under today's settings has "
-        f"{gains.rebalances}, with {_duration_s(gains.stopped_s)} of stopped partition time.{exact} "
+        f"The log shows {count(gains.log_rebalances, 'rebalance')} and {_duration_s(gains.log_stopped_s)} of stopped "
+        f"partition time. A replay under today's settings has {gains.rebalances}, and "
+        f"{_duration_s(gains.stopped_s)}.{exact} "
         f"{count(gains.tried, 'other setting')} {'was' if gains.tried == 1 else 'were'} tried. {best}."
     ]
 
@@ -148,7 +149,7 @@ def _duration_s(seconds: float) -> str:
 
 def best_gain_sentence(gains: Gains | None) -> str:
     """The best of them in a sentence, if it has no price in standstill; "" without any."""
-    best = gains.gains[0] if gains is not None and gains.gains else None
+    best = gains.gains[0] if gains is not None and gains.gains and gains.is_like_the_log else None
     if best is None or best.stopped_after_s > best.stopped_before_s + NEGLIGIBLE_S:
         return ""
     saved = best.stopped_before_s - best.stopped_after_s

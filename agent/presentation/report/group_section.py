@@ -50,8 +50,9 @@ def group_section(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
     for title, texts in told:
         parts.append(f"<h3>{title}</h3>")
         parts.append(paragraphs(texts, "advice" if title == ADVICE_TITLE else ""))
-        if title == ADVICE_TITLE and detail.story.gains is not None and detail.story.gains.gains:
-            parts.append(_gains(detail.story.gains))
+        gains = detail.story.gains
+        if title == ADVICE_TITLE and gains is not None and gains.gains and gains.is_like_the_log:
+            parts.append(_gains(gains))
     return section(group_anchor(detail.summary.group), Markup(name(detail.summary.group)), *parts, kind="group")
 
 

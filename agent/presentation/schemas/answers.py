@@ -145,6 +145,17 @@ ANSWER_DEFS: dict[str, Schema] = {
                     "extra": COUNT,
                     "never_completed": COUNT,
                     "log_stopped_partition_ms": nullable(COUNT),
+                    "generations_of_known_cost": described(
+                        COUNT,
+                        "Generations that matched, of which the log shows for how long partitions were stopped.",
+                    ),
+                    "their_stopped_partition_ms": described(COUNT, "Theirs, in the replay."),
+                    "their_log_stopped_partition_ms": described(COUNT, "Theirs, in the log."),
+                    "has_times_of_log": described(
+                        nullable(FLAG),
+                        "False: these two are more than a factor of 2 apart, so settings may be compared with each "
+                        "other only. Null: the log does not tell.",
+                    ),
                     "off_at_most_ms": nullable(COUNT),
                     "sentences": array_of(TEXT),
                 },

@@ -54,24 +54,6 @@ class SimulatedDeparture:
     died_ms: int | None
 
 
-@dataclass(slots=True)
-class SimulatedRebalance:
-    """One generation (or group epoch); partitions that stand still wait for the newest one.
-
-    `began_ms` ≤ `joined_ms` (the join phase is over, or the target assignment is computed) ≤ `completed_ms` (the
-    assignment is there); each is None where the next rebalance began before that. `causes` in the order in which they
-    came, the first is what triggered it.
-    """
-
-    generation: int
-    began_ms: int
-    joined_ms: int | None = None
-    completed_ms: int | None = None
-    causes: tuple[RebalanceReason, ...] = ()
-    clients: tuple[str, ...] = ()
-    stopped_partition_ms: int = 0
-
-
 class StoppedTime(NamedTuple):
     """How long partitions were stopped (partition-milliseconds), or how many are stopped now, by what they wait for.
 
@@ -87,6 +69,26 @@ class StoppedTime(NamedTuple):
     def plus(self, other: StoppedTime, times: int) -> StoppedTime:
         """This and `times` the other."""
         return StoppedTime(*(ours + times * theirs for ours, theirs in zip(self, other, strict=True)))
+
+
+@dataclass(slots=True)
+class SimulatedRebalance:
+    """One generation (or group epoch); partitions that stand still wait for the newest one.
+
+    `began_ms` ≤ `joined_ms` (the join phase is over, or the target assignment is computed) ≤ `completed_ms` (the
+    assignment is there); each is None where the next rebalance began before that. `causes` in the order in which they
+    came, the first is what triggered it. `stopped_by_then`: all standstill from the beginning of the simulation until
+    it was completed.
+    """
+
+    generation: int
+    began_ms: int
+    joined_ms: int | None = None
+    completed_ms: int | None = None
+    causes: tuple[RebalanceReason, ...] = ()
+    clients: tuple[str, ...] = ()
+    stopped_partition_ms: int = 0
+    stopped_by_then: StoppedTime = StoppedTime()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ class SimulationMetrics:
         if rebalance is None or rebalance.completed_ms is not None or not isinstance(model, Kip848Model):
             return
         if model.coordinator.state in (GroupState.STABLE, GroupState.EMPTY):
-            rebalance.completed_ms = now_ms
+            rebalance.completed_ms, rebalance.stopped_by_then = now_ms, self.stopped
 
     def _record_appended(self, world: Simulation, image: ClassicGroupImage) -> None:
         self.images.append(image)
@@ -210,7 +212,7 @@ class SimulationMetrics:
             return
         if image.state is GroupState.EMPTY:
             self._join_phase_ended(world, image.at_ms, image.generation)
-        rebalance.completed_ms = image.at_ms
+        rebalance.completed_ms, rebalance.stopped_by_then = image.at_ms, self.stopped
 
 
 def stopped_partitions(world: Simulation) -> StoppedTime:

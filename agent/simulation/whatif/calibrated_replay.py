@@ -12,6 +12,7 @@ from itertools import product
 from typing import NamedTuple
 
 from agent.core.protocol.assignors import ASSIGNORS
+from agent.presentation.narrative.gains import are_alike
 from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulate import SimulationResult, simulate
 from agent.simulation.groups.simulation import TooManyMoments
@@ -61,18 +62,28 @@ class GenerationDifference(NamedTuple):
 class ReplayAccuracy:
     """Of `generations` that the log shows, `matched` came in their order with the same members.
 
-    `late_ms`: by how much the play's assignments come later than the log's, of each that matched.
+    `late_ms`: by how much the play's assignments come later than the log's, of each that matched. Of `costed` of them
+    the log tells the standstill: `log_stopped_ms` partition-milliseconds, which are `stopped_ms` in the play.
     """
 
     generations: int
     matched: int
     differences: tuple[GenerationDifference, ...]
     late_ms: tuple[int, ...]
+    costed: int = 0
+    stopped_ms: int = 0
+    log_stopped_ms: int = 0
 
     @property
     def is_exact(self) -> bool:
         """Whether every generation came, with its members, and no other."""
         return not self.differences
+
+    @property
+    def has_times_of_log(self) -> bool | None:
+        """Whether partitions stand still for as long as in the log, to a factor of `ALIKE_FACTOR`; None where the log
+        does not tell."""
+        return are_alike(self.stopped_ms / 1000, self.log_stopped_ms / 1000) if self.costed else None
 
 
 class CalibratedReplay(NamedTuple):
@@ -128,11 +139,15 @@ def _guesses(
 
 def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> list[Generation]:
     """The generations of a play from the opening on that a broker would have written."""
-    every = [
-        Generation(it.generation, it.completed_ms, frozenset(it.clients))
-        for it in came.rebalances
-        if it.completed_ms is not None
-    ]
+    every: list[Generation] = []
+    before_ms = 0
+    for it in came.rebalances:
+        if it.completed_ms is None:
+            continue
+        by_then_ms = sum(it.stopped_by_then)
+        clients = frozenset(it.clients)
+        every.append(Generation(it.generation, it.completed_ms, clients, stopped_ms=by_then_ms - before_ms))
+        before_ms = by_then_ms
     if recorded.opening is None:
         return every
     before = [it for it in every if it.at_ms <= recorded.opening_ms]
@@ -145,7 +160,10 @@ def replay_accuracy(recorded: RecordedScript, played: SimulationResult) -> Repla
     left = simulated_generations(recorded, played)
     differences: list[GenerationDifference] = []
     late: list[int] = []
+    costed = stopped_ms = log_stopped_ms = 0
+    since_match: list[int | None] = []
     for expected in recorded.expected:
+        since_match.append(expected.stopped_ms)
         ahead = [generation.clients for generation in left[:LOOKAHEAD_GENERATIONS]]
         if expected.clients not in ahead:
             differences.append(GenerationDifference(expected, None))
@@ -153,6 +171,14 @@ def replay_accuracy(recorded: RecordedScript, played: SimulationResult) -> Repla
         found = ahead.index(expected.clients)
         differences += [GenerationDifference(None, extra) for extra in left[:found]]
         late.append(left[found].at_ms - expected.at_ms)
+        known_ms = [it for it in since_match if it is not None]
+        if len(known_ms) == len(since_match):
+            costed += len(known_ms)
+            log_stopped_ms += sum(known_ms)
+            stopped_ms += sum(it.stopped_ms or 0 for it in left[: found + 1])
+        since_match.clear()
         left = left[found + 1 :]
     differences += [GenerationDifference(None, extra) for extra in left]
-    return ReplayAccuracy(len(recorded.expected), len(late), tuple(differences), tuple(late))
+    return ReplayAccuracy(
+        len(recorded.expected), len(late), tuple(differences), tuple(late), costed, stopped_ms, log_stopped_ms
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.presentation.narrative.gains import Gain, Gains
-from agent.presentation.narrative.words import capitalized, duration
+from agent.presentation.narrative.gains import Gain, Gains, are_alike
+from agent.presentation.narrative.words import about, capitalized, duration
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
 from agent.simulation.whatif.changes import CHANGES, standard_alternatives, starts
 from agent.simulation.whatif.comparison import (
@@ -23,9 +23,6 @@ MAX_RECOMMENDATIONS = 3
 
 LEAST_SAVED_MS = 1_000
 """What saves less partition time than this saves nothing."""
-
-MAX_STOPPED_TIME_RATIO = 3
-"""Where replayed and logged standstill differ by more than this factor no price of more standstill can be named."""
 
 NOISE_FACTOR = 2
 """So many times what the replay is off by from what the log shows must be saved to be no chance."""
@@ -61,6 +58,11 @@ def recommend(
         return Gains(
             untold=f"replayed under today's settings only {near.matched} of {near.generations} generations come out "
             "as they were, so no other numbers can be trusted"
+        )
+    if near.has_times_of_log is False:
+        return Gains(
+            untold=f"replayed under today's settings partitions are stopped for {about(near.stopped_ms)}, and for "
+            f"{about(near.log_stopped_ms)} in the log, so no other times can be trusted"
         )
     compared = compare(found, standard_alternatives(found.recorded.script), enough)
     return Gains(
@@ -102,8 +104,8 @@ def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[Alte
     for it in free:
         if not any(it.alternative.values.keys() & chosen.alternative.values.keys() for chosen in out):
             out.append(it)
-    least_ms, most_ms = sorted([compared.today.stopped_ms, found.recorded.stopped_ms])
-    if out or most_ms > MAX_STOPPED_TIME_RATIO * least_ms:
+    # No price in standstill can be named where the model's is not the log's.
+    if out or not are_alike(compared.today.stopped_ms / 1000, found.recorded.stopped_ms / 1000):
         return out[:MAX_RECOMMENDATIONS]
     price_ms = tolerable_cost_ms(found.recorded, compared)
     least = max(LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE * compared.today.rebalances)

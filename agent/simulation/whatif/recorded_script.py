@@ -18,13 +18,15 @@ from agent.simulation.whatif.script_builder import ScriptBuilder
 class Generation(NamedTuple):
     """A generation of the log or of a play: when it was complete, and who was in it.
 
-    `skipped`: in the log, generations before it that never completed.
+    `skipped`: in the log, generations before it that never completed. `stopped_ms`: standstill since the
+    generation before, in partition-milliseconds; None where the log does not tell.
     """
 
     generation: int
     at_ms: int
     clients: frozenset[str]
     skipped: int = 0
+    stopped_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,8 @@ def until_sessions_end(script: Script, closing_ms: int) -> Script:
 
 def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Generation]:
     """The generations of a recording, the first as it was found."""
-    yield _shown(clients, recording.states[0], 0)
+    # Until a group's first assignment nobody reads, which the log does not count as standstill.
+    yield _shown(clients, replace(recording.states[0], stopped_ms=None), 0)
     for before, seen, _ in consecutive_states(recording):
         if seen.view.generation != before.view.generation:
             yield _shown(clients, seen, seen.view.generation - before.view.generation - 1)
@@ -174,4 +177,4 @@ def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Gener
 
 def _shown(clients: ClientNames, seen: RecordedState, skipped: int) -> Generation:
     names = frozenset(clients.by_member_id[member_id] for member_id in seen.members)
-    return Generation(seen.view.generation, seen.at_ms, names, skipped)
+    return Generation(seen.view.generation, seen.at_ms, names, skipped, seen.stopped_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.presentation.narrative.gains import ALIKE_FACTOR
 from agent.presentation.narrative.words import (
     capitalized,
     clock,
@@ -14,8 +15,9 @@ from agent.presentation.narrative.words import (
     join_counted,
     join_words,
     name,
+    percent,
 )
-from agent.simulation.whatif.calibrated_replay import CalibratedReplay, GenerationDifference
+from agent.simulation.whatif.calibrated_replay import CalibratedReplay, GenerationDifference, ReplayAccuracy
 from agent.simulation.whatif.changes import CHANGES, format_setting
 from agent.simulation.whatif.comparison import AlternativeOutcome, Comparison, best_alternatives
 from agent.simulation.whatif.recorded_script import ASSUMPTION_NOTES
@@ -61,10 +63,28 @@ def reproduced(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
         off = sorted(abs(late) for late in it.late_ms)
         out.append(
             f"Assignments come within {duration(off[-1])} of the log's, half of them within "
-            f"{duration(off[len(off) // 2])}. Partitions are stopped for "
-            f"{partition_seconds(compared.today.stopped_ms)}."
+            f"{duration(off[len(off) // 2])}."
         )
+    out.append(_times(it, compared.today.stopped_ms))
     return out
+
+
+def _times(it: ReplayAccuracy, all_ms: int) -> str:
+    """Whether partitions are stopped for as long as in the log."""
+    text = f"In the replay partitions are stopped for {partition_seconds(all_ms)}."
+    if not it.costed:
+        return f"{text} The log does not show for how long they were: {_ONLY_EACH_OTHER}"
+    whose = f"In the {it.costed} of {count(it.generations, 'generation')} whose stopped time the log shows"
+    text += f" {whose} it is {partition_seconds(it.stopped_ms)}, and {it.log_stopped_ms / 1000:,.1f} by the log"
+    if it.has_times_of_log:
+        return f"{text}."
+    return (
+        f"{text}: more than a factor of {ALIKE_FACTOR} apart. "
+        f"The model's times are not this group's: {_ONLY_EACH_OTHER}"
+    )
+
+
+_ONLY_EACH_OTHER = "compare its numbers with each other only."
 
 
 def _difference(it: GenerationDifference) -> str:
@@ -86,14 +106,14 @@ def advice(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
     else:
         saved = compared.saved(by_time)
         out.append(
-            f"{capitalized(by_time.alternative.label)} saves most stopped time: {saved[1] / 1000:,.1f} of "
-            f"{partition_seconds(today.stopped_ms)}{_rebalances(saved[0])}.{_detection(today, by_time)}"
+            f"{capitalized(by_time.alternative.label)} saves most stopped time: "
+            f"{_part(fitted, compared, saved[1])}{_rebalances(saved[0])}.{_detection(today, by_time)}"
         )
     if by_count is not None and by_count is not by_time:
         saved = compared.saved(by_count)
         less = ""
         if round(saved[1] / 1000, 1):
-            less = f", {'and' if saved[1] > 0 else 'but costs'} {partition_seconds(abs(saved[1]))} of stopped time"
+            less = f", {'and' if saved[1] > 0 else 'but costs'} {_time(fitted, compared, abs(saved[1]))}"
         detected = _detection(today, by_count)
         out.append(
             f"{capitalized(by_count.alternative.label)} saves most rebalances: {saved[0]} of "
@@ -101,6 +121,20 @@ def advice(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
             f"{'' if by_time is not None and detected == _detection(today, by_time) else detected}"
         )
     return out
+
+
+def _part(fitted: CalibratedReplay, compared: Comparison, ms: int) -> str:
+    today_ms = compared.today.stopped_ms
+    if fitted.reproduction.has_times_of_log:
+        return f"{ms / 1000:,.1f} of {partition_seconds(today_ms)}"
+    return f"{percent(ms / today_ms)} of the model's"
+
+
+def _time(fitted: CalibratedReplay, compared: Comparison, ms: int) -> str:
+    if fitted.reproduction.has_times_of_log:
+        return f"{partition_seconds(ms)} of stopped time"
+    today_ms = compared.today.stopped_ms
+    return f"{percent(ms / today_ms)} of the model's stopped time" if today_ms else "stopped time"
 
 
 def _rebalances(saved: int) -> str:
@@ -164,10 +198,16 @@ def detection(outcome: AlternativeOutcome) -> str | None:
     return duration_range([outcome.detects_ms, outcome.detects_at_most_ms])
 
 
-def saving(compared: Comparison, outcome: AlternativeOutcome) -> str | None:
-    """`3 rebalances, 12.5 s`; what is negative costs more. None for nothing."""
+def saving(fitted: CalibratedReplay, compared: Comparison, outcome: AlternativeOutcome) -> str | None:
+    """`3 rebalances, 12.5 s`; `3 rebalances, 76 %` where the model's times are not the group's. What is negative
+    costs more. None for nothing."""
     rebalances, ms = compared.saved(outcome)
     if outcome is compared.today or not (rebalances or ms):
         return None
     noun = "rebalance" if abs(rebalances) == 1 else "rebalances"
-    return f"{rebalances} {noun}, {ms / 1000:,.1f} s"
+    if fitted.reproduction.has_times_of_log:
+        return f"{rebalances} {noun}, {ms / 1000:,.1f} s"
+    today_ms = compared.today.stopped_ms
+    # `percent` is of what is not negative.
+    share = f", {'-' if ms < 0 else ''}{percent(abs(ms) / today_ms)}" if today_ms else ""
+    return f"{rebalances} {noun}{share}"

@@ -46,9 +46,17 @@ def _model(found: ReportData) -> list[m.Markup]:
     )
     if it is None:
         return [m.paragraph("No replay under other settings was given (--what-if).", how)]
-    groups = f"{w.number(it.asked)} replayed group{'' if it.asked == 1 else 's'}"
+    left_out = []
+    if it.doubtful:
+        left_out = [
+            m.note(
+                f"Left out ({w.number(it.doubtful)}): groups whose log does not confirm the model's stopped times."
+            )
+        ]
+    sure = it.asked - it.doubtful
+    groups = f"{w.number(sure)} replayed group{'' if sure == 1 else 's'}"
     if not it.rows:
-        return [m.paragraph(f"No other setting would have saved notable stopped time in {groups}.")]
+        return [m.paragraph(f"No other setting would have saved notable stopped time in {groups}."), *left_out]
     rows = it.rows[: found.most_groups]
     saved = sum(row["saved_partition_ms"] for row in it.rows)
     first = rows[0]
@@ -70,6 +78,7 @@ def _model(found: ReportData) -> list[m.Markup]:
             "with the sections above. Groups were replayed over different times; savings are not per day.",
             "“Not exact”: under today's settings the replay differs from the log.",
         ),
+        *left_out,
         *_assumptions(rows),
     ]
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from agent.history.errors import HistoryError
-from agent.history.report.gains import documents, gains
+from agent.history.report.gains import documents, doubtful, gains
 from agent.history.report.request import Report
 from tests.unit.cli.running import kshadow
 from tests.unit.cli.test_whatif import written
@@ -178,22 +178,31 @@ def test_what_the_command_says_is_read(place: Place, tmp_path: Path) -> None:
     assert [it.group for it in found] == ["orders"] * 3
     run(place.job(out=str(tmp_path / "page.html"), what_if=str(tmp_path / "what-if")))
     text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
-    assert "No other setting would have saved notable stopped time in 1 replayed group." in text
+    assert "No other setting would have saved notable stopped time in 0 replayed groups." in text
+    assert "Left out (1): groups whose log does not confirm the model's stopped times." in text
     assert summary(tmp_path / "page-summary", "gains") == []
 
 
-def form(group: str, *stopped: int, until_ms: int = 2) -> str:
+def form(group: str, *stopped: int, until_ms: int = 2, **near: bool | None) -> str:
     settings = [{"setting": f"s{at}", "rebalances": 5, "stopped_partition_ms": ms} for at, ms in enumerate(stopped)]
     return json.dumps(
         {
             "group": group,
             "since_ms": 1,
             "until_ms": until_ms,
-            "reproduced": {"exact": True},
+            "reproduced": {"exact": True, **near},
             "settings": settings,
             "assumptions": [],
         }
     )
+
+
+def test_times_that_are_not_the_groups_promise_nothing(tmp_path: Path) -> None:
+    near = [("a", True), ("b", False), ("c", None)]
+    texts = [form(group, 100, 40, has_times_of_log=it) for group, it in near]
+    (tmp_path / "all.json").write_text(f"[{','.join([*texts, form('a', 9, 1, until_ms=1, has_times_of_log=False)])}]")
+    found = documents(str(tmp_path / "all.json"))
+    assert ([row["group"] for row in gains(found)], doubtful(found)) == (["a"], 2)
 
 
 def test_gains_are_ranked_by_what_they_save(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ def test_settings_are_written_as_the_clients_write_them() -> None:
 def test_a_replay_says_how_near_it_comes() -> None:
     (text,) = replayed(REPLAYED)
     assert text == (
-        "The log shows 8 rebalances. A replay under today's settings has 8, with 4 min 19 s of stopped partition "
-        "time. 11 other settings were tried. Static membership: 4 rebalances, 1 min 3 s stopped."
+        "The log shows 8 rebalances and 3 min 54 s of stopped partition time. A replay under today's settings has 8, "
+        "and 4 min 19 s. 11 other settings were tried. Static membership: 4 rebalances, 1 min 3 s stopped."
     )
     (none,) = replayed(replace(REPLAYED, gains=(), matched=7))
     assert none.endswith(
@@ -158,7 +158,8 @@ def test_at_a_glance() -> None:
         "Static membership would save 3 min 16 s of 4 min 19 s stopped."
     )
     nothing = replace(STATIC, rebalances_after=8, stopped_after_s=258.9)
-    for none in (None, Gains(), replace(REPLAYED, gains=(DEAR,)), replace(REPLAYED, gains=(nothing,))):
+    apart = replace(REPLAYED, log_stopped_s=129.0)
+    for none in (None, Gains(), replace(REPLAYED, gains=(DEAR,)), replace(REPLAYED, gains=(nothing,)), apart):
         assert best_gain_sentence(none) == ""
 
 
@@ -190,6 +191,7 @@ def test_a_replay_stands_in_place_of_rules_of_thumb() -> None:
     )
     assert [it.text for it in found.paragraphs if it.kind == "whatif"] == replayed(REPLAYED)
     assert found.to_json()["whatif"]["gains"][0]["exact"] == ("group.instance.id",)
+    assert rolling(replace(REPLAYED, log_stopped_s=129.0)).advice == without.advice, "what it says is not the group's"
     untold = rolling(Gains(untold="no"))
     assert untold.advice == without.advice
     assert untold.limitations[-1] == "What other settings would have saved: no."

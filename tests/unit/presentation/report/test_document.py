@@ -54,6 +54,9 @@ def test_what_other_settings_would_have_made_of_it() -> None:
     page = checked(page_of(gather(with_all_events(source), MADE, wanted("audit-loop"), lambda row: GAINS)))
     for said in ("replayed under other settings", "As today 8 3 min 54 s 5.5 s", "Static membership 4 1 min 3 s -"):
         assert said in page.text
+    apart = replace(GAINS, log_stopped_s=60.0)
+    page = checked(page_of(gather(with_all_events(source), MADE, wanted("audit-loop"), lambda row: apart)))
+    assert "replayed under other settings" not in page.text, "the model's times are not the group's"
 
 
 def test_hostile_names_show_as_text() -> None:

@@ -68,7 +68,9 @@ def test_one_member_comes() -> None:
     # Four partitions wait from 0 to 3,060; of that the rebalance, which begins at 30, has 3,030.
     assert played.stopped == StoppedTime(rebalancing=4 * 3_060, undetected=0, unowned=0)
     assert played.rebalances == (
-        SimulatedRebalance(1, 30, 3_030, 3_050, (RebalanceReason.MEMBER_JOINED,), ("c1",), 4 * 3_030),
+        SimulatedRebalance(
+            1, 30, 3_030, 3_050, (RebalanceReason.MEMBER_JOINED,), ("c1",), 4 * 3_030, StoppedTime(4 * 3_050)
+        ),
     )
     assert played.departures == ()
     assert [(it.at_ms, it.generation, str(it.state)) for it in played.images] == [
@@ -93,7 +95,9 @@ def test_the_only_member_dies() -> None:
         "c1", departure.member_id, 144_050, RebalanceReason.SESSION_TIMEOUT, 100 * S
     )
     assert played.rebalances[1:] == (
-        SimulatedRebalance(2, 144_050, 144_050, 144_050, (RebalanceReason.SESSION_TIMEOUT,), (), 0),
+        SimulatedRebalance(
+            2, 144_050, 144_050, 144_050, (RebalanceReason.SESSION_TIMEOUT,), (), 0, StoppedTime(12_240, 176_200)
+        ),
     )
     # Nobody knows from 100,000 to 144,050, and nobody is there from then to 200,000.
     assert played.stopped == StoppedTime(4 * 3_060, undetected=4 * 44_050, unowned=4 * 55_950)
@@ -105,7 +109,16 @@ def test_one_of_two_closes() -> None:
     # LeaveGroup is there at 100,010. c1 hears of it by its heartbeat of 102,040 at 102,060, gives back what it has,
     # JoinGroup is there at 102,070, its answer at 102,080, SyncGroup at 102,090, the assignment at 102,100.
     assert played.rebalances[1:] == (
-        SimulatedRebalance(2, 100_010, 102_070, 102_090, (RebalanceReason.MEMBER_LEFT,), ("c1",), 2 * 2_090 + 2 * 40),
+        SimulatedRebalance(
+            2,
+            100_010,
+            102_070,
+            102_090,
+            (RebalanceReason.MEMBER_LEFT,),
+            ("c1",),
+            2 * 2_090 + 2 * 40,
+            StoppedTime(28_480),
+        ),
     )
     # c2's two wait from 100,000 on, c1's two from 102,060 on.
     assert played.stopped == StoppedTime(4 * 6_060 + 2 * 2_100 + 2 * 40, 0, 0)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from agent.simulation.groups.simulate import SimulatedRebalance, SimulationResult, StoppedTime
 from agent.simulation.whatif.calibrated_replay import (
     GenerationDifference,
+    ReplayAccuracy,
     calibrate,
     replay,
     replay_accuracy,
@@ -49,12 +50,12 @@ def test_one_is_missing() -> None:
 
 def test_one_is_too_many() -> None:
     found = replay_accuracy(expecting(A, C), came(A, B, C))
-    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B)),)
+    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B, stopped_ms=0)),)
 
 
 def test_one_at_the_end() -> None:
     found = replay_accuracy(expecting(A), came(A, B))
-    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B)),)
+    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B, stopped_ms=0)),)
 
 
 def test_what_never_completed_is_not_shown() -> None:
@@ -73,8 +74,32 @@ def test_what_came_before_the_opening_does_not_count() -> None:
     )
     assert replay_accuracy(expecting(A, B, opening=True), play).is_exact
     assert replay_accuracy(expecting(A, opening=True), came(B)).differences == (
-        GenerationDifference(None, Generation(2, 1_005, B)),
+        GenerationDifference(None, Generation(2, 1_005, B, stopped_ms=0)),
     )
+
+
+def test_stopped_times_are_compared_where_the_log_tells_them() -> None:
+    play = came(A, B, C, A)
+    by_then = (StoppedTime(5_000), StoppedTime(6_000, 1_000), StoppedTime(6_500, 1_000), StoppedTime(9_000, 1_000))
+    rebalances = zip(play.rebalances, by_then, strict=True)
+    play = replace(play, rebalances=tuple(replace(it, stopped_by_then=so_far) for it, so_far in rebalances))
+
+    def compared(*clients: frozenset[str], known_ms: tuple[int | None, ...]) -> ReplayAccuracy:
+        script = expecting(*clients)
+        shown = zip(script.expected, known_ms, strict=True)
+        return replay_accuracy(replace(script, expected=tuple(it._replace(stopped_ms=ms) for it, ms in shown)), play)
+
+    found = compared(A, B, C, A, known_ms=(None, 1_500, None, 900))
+    assert (found.costed, found.stopped_ms, found.log_stopped_ms) == (2, 4_500, 2_400)
+    assert found.has_times_of_log
+    found = compared(A, B, C, A, known_ms=(None, 1_500, None, 600))
+    assert (found.has_times_of_log, found.is_exact) == (False, True), "members alone do not tell"
+    found = compared(A, C, A, known_ms=(None, 1_500, None))
+    assert (found.costed, found.stopped_ms, found.log_stopped_ms) == (1, 2_500, 1_500), "with what came in between"
+    lacking = compared(A, B, B, C, A, known_ms=(None, 1_500, 100, 400, None))
+    assert (lacking.costed, lacking.stopped_ms, lacking.log_stopped_ms) == (3, 2_500, 2_000)
+    unknown = compared(A, B, B, C, A, known_ms=(None, None, None, 400, None))
+    assert (unknown.costed, unknown.has_times_of_log) == (0, None)
 
 
 def test_the_first_guess_is_taken_where_it_is_exact() -> None:

@@ -10,11 +10,16 @@ import pytest
 from agent.core.protocol.assignors import ASSIGNORS
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
+from agent.kafka.source.paths import committed_batches_of
 from agent.kafka.source.segments import discover
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, calibrate
 from agent.simulation.whatif.changes import Alternative
 from agent.simulation.whatif.comparison import AlternativeOutcome, compare
+from agent.simulation.whatif.group_recorders import GroupRecorders
+from agent.simulation.whatif.recommendations import recommend
+from agent.simulation.whatif.recorded_script import reason_not_replayable
 from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording
+from agent.simulation.whatif.sentences import reproduced
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.wire.vectors import CAPTURE
 
@@ -36,6 +41,7 @@ GENERATIONS = {
 }
 """Classic groups of consumers, with how many generations the log shows since they were last classic."""
 
+ACCURACY = Path(__file__).parents[3] / "data" / "accuracy"
 where = CAPTURE / "segments"
 needs_capture = pytest.mark.skipif(not where.is_dir(), reason=f"the capture is not there: {where}")
 
@@ -107,6 +113,52 @@ def test_a_stall() -> None:
     today, longer = outcomes(replayed("pricing-poll"), {"poll-timeout": 60_000})
     assert (today.rebalances, longer.rebalances) == (5, 3)
     assert today.detects_ms == 12_000
+
+
+APART = {
+    "aiokafka-stall": "the client commits while it stalls, so the log shows none of that",
+    "kafkago-deploy": "members of a play give up their partitions in the same millisecond",
+    "kafkajs-life": "as above",
+    "rdcoop-stalljoin": "who had given up its partitions and whom they wait for is not in the log",
+}
+"""Groups whose stopped time the model does not come to, and why not."""
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
+def test_stopped_times_are_the_logs_or_said_not_to_be(version: str) -> None:
+    path = ACCURACY / f"kafka-{version}" / "records.ndjson.gz"
+    exact = 0
+    for group, (recording, end_ms) in all_recorded(path).items():
+        if reason_not_replayable(recording) is not None:
+            continue
+        found = calibrate(recording, end_ms)
+        near = found.reproduction
+        exact += near.is_exact
+        said = reproduced(found, compare(found, ()))[-1]
+        assert f"{near.log_stopped_ms / 1000:,.1f} by the log" in said
+        assert ("The model's times are not this group's" in said) is (not near.has_times_of_log), group
+        if not near.has_times_of_log:
+            assert group in APART
+            gains = recommend(recording, None, None, end_ms)
+            assert (gains.tried, gains.gains) == (0, ())
+            assert gains.untold.startswith("replayed under today's settings partitions are stopped for")
+    assert exact == {"4.3.1": 22, "3.9.2": 8}[version]
+
+
+def all_recorded(path: Path) -> dict[str, tuple[GroupRecording, int]]:
+    """What the log shows of every group, and when its partition's log ends."""
+    mirrors: dict[int, tuple[PartitionMirror, GroupRecorders]] = {}
+    ends_ms: dict[int, int] = {}
+    for run in committed_batches_of(str(path)):
+        assert isinstance(run, RecordBatch)
+        mirror, recorders = mirrors.setdefault(run.partition, (PartitionMirror(run.partition), GroupRecorders(())))
+        recorders.replay_batch(mirror, run)
+        ends_ms[run.partition] = run.timestamps_ms[-1]
+    return {
+        group: (recorders.of(group).recording(), ends_ms[partition])
+        for partition, (mirror, recorders) in mirrors.items()
+        for group in mirror.groups
+    }
 
 
 def test_the_copy_that_is_always_there() -> None:

@@ -117,9 +117,8 @@ def held_up(cause: Cause) -> RecordedScript:
 def test_who_holds_up_a_rebalance_stalls_while_the_others_wait(cause: Cause) -> None:
     found = held_up(cause)
     assert told(found)[2:] == [("Stall", "c", 30_000), ("Start", "a", 30_000)]
-    played = replay(found.script)
-    assert replay_accuracy(found, played).is_exact
-    assert played.rebalances[-1].began_ms == b.T0 + 30_000, "the others wait from then on"
+    near = replay_accuracy(found, replay(found.script))
+    assert (near.is_exact, near.has_times_of_log) == (True, True)
 
 
 def test_a_member_that_left_closed() -> None:
@@ -421,7 +420,7 @@ def test_a_group_found_with_members_is_brought_there_first() -> None:
     history.at(0, *shared_out(["a-1", "b-1"]))
     history.at(20_000, *shared_out(["a-1"]))
     found = of(history)
-    assert (found.opening_ms, found.opening) == (b.T0, (42, b.T0, frozenset({"a", "b"}), 0))
+    assert (found.opening_ms, found.opening) == (b.T0, (42, b.T0, frozenset({"a", "b"}), 0, None))
     assert [it.generation for it in found.expected] == [43]
     assert all(at_ms < 0 for kind, _, at_ms in told(found) if kind == "Start")
 

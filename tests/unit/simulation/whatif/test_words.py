@@ -37,11 +37,32 @@ def test_what_was_replayed() -> None:
     )
     result = compare(found, [])
     assert not [it for it in words.assumptions(found, result) if "newcomer" in it]
-    first, second = words.reproduced(found, result)
+    first, second, third = words.reproduced(found, result)
     assert first == "The replay under today's settings reproduces the log: 8 generations with the same members."
-    assert second == (
-        "Assignments come within 0 ms of the log's, half of them within 0 ms. Partitions are stopped for 9.0 "
-        "partition-seconds."
+    assert second == "Assignments come within 0 ms of the log's, half of them within 0 ms."
+    assert third == (
+        "In the replay partitions are stopped for 9.0 partition-seconds. In the 7 of 8 generations whose stopped "
+        "time the log shows it is 9.0 partition-seconds, and 72.0 by the log: more than a factor of 2 apart. The "
+        "model's times are not this group's: compare its numbers with each other only."
+    )
+
+
+def known(found: CalibratedReplay, costed: int, stopped_ms: int, log_stopped_ms: int) -> CalibratedReplay:
+    """The same with other stopped times."""
+    near = replace(found.reproduction, costed=costed, stopped_ms=stopped_ms, log_stopped_ms=log_stopped_ms)
+    return found._replace(reproduction=near)
+
+
+def test_the_stopped_time_of_the_log_stands_beside_the_replays() -> None:
+    found = restarted()
+    result = compare(found, [])
+    assert words.reproduced(known(found, 7, 9_000, 8_500), result)[-1] == (
+        "In the replay partitions are stopped for 9.0 partition-seconds. In the 7 of 8 generations whose stopped "
+        "time the log shows it is 9.0 partition-seconds, and 8.5 by the log."
+    )
+    assert words.reproduced(known(found, 0, 0, 0), result)[-1] == (
+        "In the replay partitions are stopped for 9.0 partition-seconds. The log does not show for how long they "
+        "were: compare its numbers with each other only."
     )
 
 
@@ -61,6 +82,7 @@ def test_what_is_not_exact_says_so_first() -> None:
         "Generation 7 (14:13:20: `a` and `b`) is not reproduced.",
         "Generation 8 (14:13:20: no members) is not reproduced.",
         "At 14:13:21 the replay has a generation of `a` that is not in the log.",
+        words.reproduced(found, compare(found, []))[-1],
     ]
     only_last = replace(found.reproduction, differences=differences[3:])
     said = words.reproduced(found._replace(reproduction=only_last), compare(found, []))
@@ -68,7 +90,7 @@ def test_what_is_not_exact_says_so_first() -> None:
 
 
 def advice(today: AlternativeOutcome, *others: AlternativeOutcome) -> list[str]:
-    return words.advice(restarted(), Comparison((today, *others), ()))
+    return words.advice(known(restarted(), 7, 9_000, 9_000), Comparison((today, *others), ()))
 
 
 TODAY = made(Alternative({}), 10, 100_000, 6_000, 7_000)
@@ -93,6 +115,28 @@ def test_one_helps_with_each() -> None:
         "1 of 2 deaths or stalls (today 2); the others return before that.",
         "Static membership saves most rebalances: 6 of 10, and 10.0 partition-seconds of stopped time.",
     ]
+
+
+def test_no_seconds_are_promised_where_the_times_are_not_the_groups() -> None:
+    longer = Alternative({"session-timeout": 60_000})
+    faster, fewer, dear = made(longer, 12, 20_000, 6_000), made(STATIC, 4, 99_000, 6_000), made(STATIC, 4, 110_000)
+    for doubtful in (known(restarted(), 7, 9_000, 30_000), known(restarted(), 0, 0, 0)):
+        assert words.advice(doubtful, Comparison((TODAY, faster, fewer), ()))[0].startswith(
+            "Session timeout 1 min saves most stopped time: 80 % of the model's, but adds 2 rebalances."
+        )
+        said = words.advice(doubtful, Comparison((TODAY, dear), ()))[1]
+        assert said.startswith(
+            "Static membership saves most rebalances: 6 of 10, but costs 10 % of the model's stopped"
+        )
+        calm = made(Alternative({}), 10, 0)
+        free = words.advice(doubtful, Comparison((calm, made(STATIC, 4, 1_000)), ()))[1]
+        assert "6 of 10, but costs stopped time." in free
+        compared = Comparison((TODAY, faster, dear), ())
+        assert [words.saving(doubtful, compared, it) for it in (faster, dear)] == [
+            "-2 rebalances, 80 %",
+            "6 rebalances, -10 %",
+        ]
+        assert words.saving(doubtful, Comparison((calm, fewer), ()), fewer) == "6 rebalances"
 
 
 def test_nothing_helps() -> None:
@@ -138,13 +182,14 @@ def test_what_the_log_does_not_tell_is_said() -> None:
 def test_cells() -> None:
     assert words.detection(made(STATIC, 1, 0)) is None
     assert words.detection(made(STATIC, 1, 0, 6_000, 7_000, 9_000)) == "7.0 to 9.0 s"
+    exact = known(restarted(), 7, 9_000, 9_000)
     one = made(STATIC, 9, 100_000)
-    assert words.saving(Comparison((TODAY, one), ()), one) == "1 rebalance, 0.0 s"
+    assert words.saving(exact, Comparison((TODAY, one), ()), one) == "1 rebalance, 0.0 s"
     dear = made(STATIC, 12, 1_234_500)
-    assert words.saving(Comparison((TODAY, dear), ()), dear) == "-2 rebalances, -1,134.5 s"
+    assert words.saving(exact, Comparison((TODAY, dear), ()), dear) == "-2 rebalances, -1,134.5 s"
     same = made(STATIC, 10, 100_000)
-    assert words.saving(Comparison((TODAY, same), ()), same) is None
-    assert words.saving(Comparison((TODAY, same), ()), TODAY) is None
+    assert words.saving(exact, Comparison((TODAY, same), ()), same) is None
+    assert words.saving(exact, Comparison((TODAY, same), ()), TODAY) is None
 
 
 def test_one_setting_saves_rebalances_alone() -> None:
