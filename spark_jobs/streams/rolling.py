@@ -47,12 +47,12 @@ class GroupState(msgspec.Struct):
 
     rollup: GroupRollup
     waiting: dict[str, PendingEvent] = {}
-    """By event id; of what looks showed, by that and its time."""
+    """By event id and time: of one id, events of two times may wait."""
     timer_ms: int | None = None
 
     def wait(self, event: Event, body: str) -> None:
         """Keep an event until the watermark has passed it; of one that is told twice, what batches would take."""
-        key = f"{event.event_id} {event.at_ms}" if event.is_told_by_looks else event.event_id
+        key = f"{event.event_id} {event.at_ms}"
         known = self.waiting.get(key)
         if known is None or (known.body != body and in_order([event_of(known.body), event]) == [event]):
             self.waiting[key] = PendingEvent(event.at_ms, body)
