@@ -116,7 +116,6 @@ SCENES = ("tests/live/scenarios", "tests/live/helm/kube", "tests/live/stack", "t
 """Folders whose tests all look at one scene, or share what takes long to start: one process has them all."""
 LONGEST = (
     "tests/live/spark_jobs",
-    "tests/harness/deterministic/test_deterministic.py",
     "tests/live/kafka/admin_api/test_live.py",
     "tests/harness/faults/test_faults.py",
     "tests/live/stack",
