@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -75,7 +76,8 @@ def test_a_step_that_hangs_is_named_and_left() -> None:
         it.says("asked", "waited", "hangs", "snapshot")
         code, err = it.ends(PATIENCE_S)
         assert code == 1
-        assert "ERROR kshadow: stopping: reader hangs, 1.0 s so far; going on without it\n" in err
+        # It waits for a second; how soon it is told of that, the machine decides.
+        assert re.search(r"ERROR kshadow: stopping: reader hangs, [1-9]\.\d s so far; going on without it\n", err)
 
 
 def test_a_step_that_fails_does_not_keep_the_next_from_its_work() -> None:

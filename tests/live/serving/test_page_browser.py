@@ -41,11 +41,11 @@ def url() -> Iterator[str]:
 
 
 def crash_loop(began_ms: int) -> Log:
-    """Two members are replaced; then one comes every 40 s and dies after 12 s; six more until the group notices."""
+    """Two members are replaced; then one comes every 40 s and dies after 12 s; eight more until the group notices."""
     log = Log(partition=49)
     log.now_ms = began_ms
     for number, names in enumerate((("a-0", "c-0"), ("a-1", "c-0"), ("a-1", "c-1")), 1):
-        members = [b.member(it, {"t": [at]}, session_ms=6_000) for at, it in enumerate(names)]
+        members = [b.member(it, {"t": [at]}, session_ms=8_000) for at, it in enumerate(names)]
         log.add(b.classic_group(number, *members, group="loop", state_ms=log.now_ms + 1_990), after_ms=2_000)
         for step in range(16):
             at_ms = log.now_ms + 2_000
@@ -53,8 +53,8 @@ def crash_loop(began_ms: int) -> Log:
             log.add(*commits, after_ms=2_000)
     for number in range(4, 12):
         is_there = number % 2 == 0
-        members = [b.member("a-1", {"t": [0] if is_there else [0, 1]}, session_ms=6_000)]
-        members += [b.member(f"b-{number}", {"t": [1]}, session_ms=6_000)] if is_there else []
+        members = [b.member("a-1", {"t": [0] if is_there else [0, 1]}, session_ms=8_000)]
+        members += [b.member(f"b-{number}", {"t": [1]}, session_ms=8_000)] if is_there else []
         log.add(b.classic_group(number, *members, group="loop", state_ms=log.now_ms + 1_990), after_ms=2_000)
         for step in range(9):
             worked = [0, 1] if step < 6 or not is_there else [0]
