@@ -45,15 +45,15 @@ def stopped_partition_ms(
     replaced = {old.member_id: new.member_id for old, new in facts.replaced}
     for partition, owner in _owners(facts.after).items():
         old = before.get(partition)
+        since: int | None
         if old is None:
             since = idle_since.get(partition, assigned_ms)
         elif cooperative and replaced.get(old, old) == owner:
             continue
         else:
-            worked_until_ms = gave_up[old]
-            if worked_until_ms is None:
-                return None
-            since = worked_until_ms
+            since = gave_up[old]
+        if since is None:
+            return None
         total += max(assigned_ms - since, 0)
     return total
 
