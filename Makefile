@@ -1,7 +1,8 @@
 # Two commands for a fresh machine with Python 3.11 or newer, Java 17 and make:
 #   make demo   installs kshadow alone, then diagnoses a real embedded Kafka broker under real faults
-#   make test   sets up the rest, then runs every test
+#   make test   sets up the rest, then runs the tests
 # and for whoever changes the code:
+#   make thorough  the tests that take long; `make test` has a smaller one of each
 #   make check  lint, types, contracts, and every test that needs no broker, browser, cluster, Spark or other program
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +14,7 @@ DEMO_READY := $(VENV)/.demo-ready
 WORKERS ?= 5
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz simulate site clean setup
+.PHONY: demo test thorough check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz simulate site clean setup
 
 setup: $(READY)
 
@@ -52,8 +53,12 @@ test: $(READY)
 	$(BIN)/python -m tests.harness.class_archives || echo "Without archives of classes JVMs start more slowly" >&2; \
 	wait
 	@mkdir -p .cache; $(MAKE) --no-print-directory lint > .cache/lint.log 2>&1 & lint=$$!; \
-	$(RUN) -n $(WORKERS) $(PYTEST); tests=$$?; \
+	$(RUN) -n $(WORKERS) -m 'not thorough' $(PYTEST); tests=$$?; \
 	wait $$lint && exit $$tests; cat .cache/lint.log; exit 1
+
+# What takes long, and of which `test` has a smaller twin.
+thorough: $(READY)
+	$(RUN) -n 3 -m thorough $(PYTEST)
 
 check: $(READY) lint
 	$(RUN) -n 3 -m '$(NOTHING)' tests/unit tests/harness tests/generate $(PYTEST)

@@ -241,8 +241,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marks that fixtures bring."""
-    for name, meaning in NEEDS.items():
+    """The marks: those that fixtures bring, and one that a test bears."""
+    for name, meaning in {**NEEDS, "thorough": "takes long; a smaller test holds most of it"}.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
 
 

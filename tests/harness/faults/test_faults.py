@@ -17,9 +17,10 @@ pytestmark = pytest.mark.usefixtures("kafka")
 @pytest.mark.parametrize(
     ("name", "scale"),
     [
-        ("killed", Scale(times=3, seconds=60, groups=60)),  # 1
-        ("network-paused", Scale(times=2, seconds=60, groups=60)),  # 2
-        ("replicas", Scale(seconds=60, groups=60)),  # 3
+        ("killed", Scale(times=3, seconds=60, groups=60)),
+        # The simulation plays these hundreds of times: tests/harness/deterministic.
+        pytest.param("network-paused", Scale(times=2, seconds=60, groups=60), marks=pytest.mark.thorough),
+        pytest.param("replicas", Scale(seconds=60, groups=60), marks=pytest.mark.thorough),
     ],
 )
 def test_nothing_is_lost_and_nothing_told_twice_in_other_words(name: str, scale: Scale, tmp_path: Path) -> None:

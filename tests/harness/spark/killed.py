@@ -3,8 +3,9 @@
 
 A real broker, the installed command, SIGKILL for all of the job's processes at random moments. The topic gets the
 events of a generated history out of order, many twice, while the job runs and while it does not. In the end some come
-that are too late, some of them never told before. The rollups must be those of the batch job over the same events
-less those, row by row; and every event that came too late must have been set aside, each as often as it came.
+that are too late, some of them never told before. The rollups must be those of `kshadow history rollup` over the
+same events less those, row by row; and every event that came too late must have been set aside, each as often as it
+came.
 """
 
 from __future__ import annotations
@@ -168,8 +169,8 @@ def play(
         job.stop()
     sink = ParquetSink(str(directory / "events"))
     sink.write([*told, end])
-    roll = [KSHADOW, "spark", "rollup", "--history", str(directory / "events"), "--out", str(directory / "rollups")]
-    subprocess.run([*roll, "--master", f"local[{cores}]"], check=True, stderr=subprocess.DEVNULL)
+    roll = [KSHADOW, "history", "rollup", "--history", str(directory / "events"), "--out", str(directory / "rollups")]
+    subprocess.run(roll, check=True, stderr=subprocess.DEVNULL)
     return compare(directory, end.at_ms - WATERMARK_S * 1000, kills, len(told), len(twice), late)
 
 

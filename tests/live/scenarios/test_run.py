@@ -244,6 +244,7 @@ def test_ends_while_the_broker_is_away(cluster: Cluster, performance: object, tm
             cluster.yardstick.renew()
 
 
+@ONCE
 def test_the_broker_goes_and_comes_back(cluster: Cluster, performance: object, tmp_path: Path) -> None:
     """And says afterwards, having loaded the log itself, what the mirror says."""
     with running(cluster, tmp_path) as it:

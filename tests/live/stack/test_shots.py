@@ -14,6 +14,7 @@ from tests.live.stack.scene import Stack, scenarios
 pytestmark = pytest.mark.usefixtures("kafka")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(chromium_path() is None, reason="no Chromium on PATH, and KSHADOW_CHROMIUM names none")
 def test_the_readmes_pictures_can_be_made_and_show_something(stack: Stack, tmp_path: Path) -> None:
     assert GROUP in {it.group for it in scenarios()}

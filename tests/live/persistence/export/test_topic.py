@@ -289,7 +289,9 @@ class Stream(threading.Thread):
             self.count += 20
 
 
-@pytest.mark.parametrize("how", ["paused", "killed", "restarted"])
+@pytest.mark.parametrize(
+    "how", ["killed", *(pytest.param(how, marks=pytest.mark.thorough) for how in ("paused", "restarted"))]
+)
 def test_a_broker_that_is_away_under_a_steady_stream(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

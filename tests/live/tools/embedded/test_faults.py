@@ -62,6 +62,7 @@ def test_the_topic_is_another_and_works(broker: EmbeddedBroker) -> None:
     commit(broker, 5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_a_cluster_loses_a_broker_and_its_leaders_move(version: str) -> None:
     with EmbeddedCluster(fetch_jars(version), properties=PROPERTIES) as cluster:

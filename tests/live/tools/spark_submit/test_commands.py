@@ -95,6 +95,7 @@ def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) 
     assert difference(expected, events_of(broker.bootstrap_servers, "told")).is_none, "those in the topic"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
 @pytest.mark.usefixtures("kafka")
 def test_spark_still_hides_internal_topics(broker: EmbeddedBroker) -> None:

@@ -177,6 +177,7 @@ def test_spark_reads_with_the_least_rights(cluster: Secured, properties: dict[st
     assert [it.group_id for it in groups] == ["payments"], "Spark leaves none behind"
 
 
+@pytest.mark.thorough
 def test_other_topics_need_no_right_on_groups(
     cluster: Secured, with_keystore: dict[str, str], tmp_path: Path
 ) -> None:
