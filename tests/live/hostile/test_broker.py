@@ -182,10 +182,9 @@ def test_the_command_line_by_the_brokers_files(topic: Stage, output: str) -> Non
         assert result.exit_code == 1, "not everything could be decoded"
         assert raw(result.stdout) == raw(result.stderr) == []
     # tests/unit/cli/test_hostile.py has every command of every text. Here each reads the files anew: they take turns.
-    asked = list(zip(cycle((*COMMANDS, "assign")), share(EVERY.values(), output), strict=False))
+    asked = list(zip(cycle((*COMMANDS, "assign")), share(list(EVERY.values())[::2], output), strict=False))
     asked += [("whatif", group) for group in share(topic.joined, output)[:1]]
     if output == "table":
-        # In the other records sessions last for a millisecond: a play ends, but that takes its time.
         asked.append(("whatif", topic.written[0]))
     for command, group in asked:
         result = kshadow(command, *source, "-o", output, "--", group)

@@ -39,8 +39,8 @@ def pairs(text: str) -> list[Pair]:
         group_instance_id=text,
         client_id=text,
         client_host=text,
-        rebalance_timeout=1,
-        session_timeout=1,
+        rebalance_timeout=300_000,
+        session_timeout=45_000,
         subscription=b.member("m", topics=[text]).subscription,
         assignment=b.member("m", {text: [0, 1]}).assignment,
     )
