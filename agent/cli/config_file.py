@@ -95,7 +95,7 @@ def coerce(option: click.Option, value: Any, ctx: click.Context, directory: Path
         value = [*zip(map(str, value), _each(texts.text_of, value.values()), strict=True)]
     elif option.multiple:
         value = texts.list_of_texts(value)
-    elif not option.is_flag or isinstance(value, str | dict):
+    elif not (option.is_flag and isinstance(value, bool)):
         value = texts.text_of(value)
 
     def cast(item: Any) -> Any:
