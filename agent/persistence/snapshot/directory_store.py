@@ -57,7 +57,8 @@ class DirectoryStore:
         aside = checked_name(name) + _ASIDE
         with self._told(f"writing {name} in"):
             try:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                # One may be there that a disk did not let go of as it failed.
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
                 with open(os.open(aside, flags, 0o600, dir_fd=self._handle), "wb") as stream:
                     stream.write(blob)
                     stream.flush()

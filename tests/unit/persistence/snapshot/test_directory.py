@@ -76,6 +76,16 @@ def test_what_a_crash_left_goes(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_a_disk_did_not_let_go_of_is_written_over(tmp_path: Path) -> None:
+    """From a disk that fails as a file is written that may not go either, and is there when the disk works again."""
+    store = DirectoryStore(tmp_path)
+    (tmp_path / "partition-1.tmp").write_bytes(b"half of one that is longer")
+    store.save("partition-1", b"whole")
+    assert store.load(["partition-1"]) == {"partition-1": b"whole"}
+    assert {it.name for it in tmp_path.iterdir()} == {LOCK, "partition-1.snapshot"}
+    store.close()
+
+
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a\n", "ä", "a" * 201])
 def test_a_name_is_a_name(tmp_path: Path, name: str) -> None:
     store = DirectoryStore(tmp_path)
