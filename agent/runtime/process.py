@@ -7,6 +7,7 @@ is made of.
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -26,13 +27,13 @@ from agent.kafka.source.errors import TopicMissing
 from agent.runtime.agent import Agent
 from agent.runtime.factory import compat_of, make_agent, make_watcher
 from agent.runtime.first_look import FirstLook
-from agent.runtime.shutdown import Shutdown, ShutdownStep
+from agent.runtime.shutdown import SIGNALS, Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
+from agent.serving.metrics.limits import Limits
 
 if TYPE_CHECKING:
     from agent.kubernetes.watcher import KubernetesWatcher
     from agent.serving.metrics.exporter import Exporter
-    from agent.serving.metrics.limits import Limits
     from agent.serving.metrics.otlp import OtlpMetrics
     from agent.serving.queries import ServedQueries
     from agent.serving.server import WebServer
@@ -63,10 +64,15 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
             server.drain()
 
     threading.Thread(target=import_module, args=("agent.serving.server",), name="importing").start()
-    with ExitStack() as stack, Shutdown(on_request=drain) as stopping:
+    # Without a file to read again SIGHUP says that the terminal is gone: what is known is saved then, too.
+    signals = SIGNALS if file is not None else (*SIGNALS, signal.SIGHUP)
+    with ExitStack() as stack, Shutdown(on_request=drain, signals=signals) as stopping:
         clusters = _Clusters(settings)
-        clusters.start()
         reloader = None if file is None else Reloader(*file, settings, clusters.change)
+        if reloader is not None:
+            # Before brokers are waited for: until then SIGHUP ends the process.
+            stack.enter_context(reloading(reloader))
+        clusters.start()
         exporter = clusters.exporter(reloader)
         senders = _otlp_metrics(settings, exporter)
         servers.append(_server(settings.http, clusters.running.queries, exporter))
@@ -75,8 +81,6 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
             sender.start()
         exporter.warm(lambda: clusters.running.queries.ready().ready)
         FirstLook(clusters.running.queries, servers[0].url).start()
-        if reloader is not None:
-            stack.enter_context(reloading(reloader))
         stopping.wait()
         for sender in senders:
             sender.request_stop()
@@ -91,9 +95,15 @@ class _Clusters:
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
+        self._in_force = {it.name: it for it in settings.clusters}
+        """By cluster what a reload may have changed since: an agent that is made later, begins with that."""
         self._agents: dict[str | None, Agent] = {}
         """Those that were made by now."""
-        self._limits: dict[str | None, Limits] = {}
+        self._changing = threading.Lock()
+        """Held while one is added to them, and while all are changed."""
+        self._limits = {
+            it.name: Limits(it.metrics.max_series, it.metrics.expire_after_ms) for it in settings.clusters
+        }
         self.running: Agent | ClusterSupervisor | SupervisedClusters
         self.watchers: dict[KubernetesSettings, KubernetesWatcher] = {}
         """Clusters whose members' pods are in the same place share what watches them, as do an agent and the next."""
@@ -112,7 +122,7 @@ class _Clusters:
             watcher.await_first_look(max(deadline - time.monotonic(), 0.0))
         if len(self._settings.clusters) > 1:
             self.running = SupervisedClusters(
-                [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in self._settings.clusters]
+                [ClusterSupervisor(str(it.name), partial(self._make, it.name)) for it in self._settings.clusters]
             )
             self.running.start()
             return
@@ -120,20 +130,25 @@ class _Clusters:
         if not self._settings.process.keep_trying:
             agent: Agent | None = None
             try:
-                self.running = agent = self._make(settings)
+                self.running = agent = self._make(settings.name)
                 agent.start()
                 return
             except TopicMissing:
                 # Not an error: a cluster on which no group ever committed. A pod that ended would be in a crash loop.
                 if agent is not None:
                     agent.stop()
-        self.running = ClusterSupervisor(None, partial(self._make, settings))
+        self.running = ClusterSupervisor(None, partial(self._make, settings.name))
         self.running.start()
 
-    def _make(self, settings: ClusterSettings) -> Agent:
+    def _make(self, name: str | None) -> Agent:
+        settings = self._in_force[name]
         if settings.read.source is GroupSource.TOPIC:
             require_topic(settings.conf)
-        made = self._agents[settings.name] = make_agent(settings, self.watchers.get(settings.kubernetes))
+        made = make_agent(settings, self.watchers.get(settings.kubernetes))
+        with self._changing:
+            self._agents[name] = made
+            # The file may have changed while it was made.
+            made.change(self._in_force[name])
         return made
 
     def stop(self) -> None:
@@ -145,15 +160,13 @@ class _Clusters:
     def exporter(self, reloader: Reloader | None) -> Exporter:
         """What answers scrapes."""
         from agent.serving.metrics.exporter import Exporter, MetricsSource
-        from agent.serving.metrics.limits import Limits
         from agent.serving.metrics.readings import ReloadReading
 
         sources = []
         for it in self._settings.clusters:
-            limits = self._limits[it.name] = Limits(it.metrics.max_series, it.metrics.expire_after_ms)
             one = self.running.of_cluster(str(it.name)) if isinstance(self.running, SupervisedClusters) else None
             label, queries = (None, self.running.queries) if one is None else (it.name, one)
-            sources.append(MetricsSource(label, queries.readings, limits, compat_of(it)))
+            sources.append(MetricsSource(label, queries.readings, self._limits[it.name], compat_of(it)))
         return Exporter(
             sources, reload=lambda: None if reloader is None else ReloadReading(*astuple(reloader.status()))
         )
@@ -161,10 +174,12 @@ class _Clusters:
     def change(self, running: RunSettings, changes: Changes) -> None:
         """Take what can change while they run."""
         set_level(running.log.level)
-        for it in running.clusters:
-            self._limits[it.name].change(it.metrics.max_series, it.metrics.expire_after_ms)
-            if it.name in self._agents:
-                self._agents[it.name].change(it)
+        with self._changing:
+            for it in running.clusters:
+                self._in_force[it.name] = it
+                self._limits[it.name].change(it.metrics.max_series, it.metrics.expire_after_ms)
+                if it.name in self._agents:
+                    self._agents[it.name].change(it)
 
 
 def _otlp_metrics(settings: RunSettings, exporter: Exporter) -> list[OtlpMetrics]:

@@ -16,7 +16,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from types import FrameType, TracebackType
@@ -98,7 +98,7 @@ def _run_step(step: ShutdownStep, end: float) -> StepOutcome:
 
 
 class Shutdown:
-    """SIGTERM and SIGINT, from entering the block until the process ends. Only the main thread may enter.
+    """SIGTERM and SIGINT unless told, from entering the block until the process ends. Only the main thread may enter.
 
         with Stopping(on_ask=server.drain) as stopping:
             …                             # start; a signal that comes meanwhile is kept
@@ -108,9 +108,16 @@ class Shutdown:
     A signal that the process was started to ignore (SIGINT, in a shell's background job) stays ignored.
     """
 
-    def __init__(self, on_request: Callable[[], object] | None = None, total_s: float = TOTAL_S) -> None:
-        """`on_ask` is called as soon as a stop is asked for, in the thread that sees signals: it must not wait."""
-        self._on_ask = on_request
+    def __init__(
+        self,
+        on_request: Callable[[], object] | None = None,
+        total_s: float = TOTAL_S,
+        *,
+        signals: Iterable[signal.Signals] = SIGNALS,
+    ) -> None:
+        """`on_request` is called as soon as a stop is asked for, in the thread that sees signals: it must not wait.
+        `signals` ask for it."""
+        self._on_ask, self._signals = on_request, signals
         self._total_s = total_s
         self._lock = threading.Lock()
         self._asked = threading.Event()
@@ -123,7 +130,7 @@ class Shutdown:
         for end in (self._ours, self._theirs):
             end.setblocking(False)
         self._wakeup_before = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
-        for number in SIGNALS:
+        for number in self._signals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, _seen_elsewhere)
         threading.Thread(target=self._watch, name="signals", daemon=True).start()
@@ -188,6 +195,9 @@ class Shutdown:
 
     def _came(self, number: signal.Signals) -> None:
         if self.is_requested:
+            if number is signal.SIGHUP:
+                # Of one terminal that goes both the kernel and the shell tell: nobody is in a hurry.
+                return
             _end(128 + number, "stopping: %s again; ending now", number.name)
         threading.Thread(target=log.info, args=("stopping: %s", number.name), daemon=True).start()
         self.request()

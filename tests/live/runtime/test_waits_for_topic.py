@@ -48,17 +48,24 @@ def until(url, code):
     return answer.text
 
 
-def test_it_waits_and_begins():
-    """Of all partitions, and of one group's, which are looked up before anything is read."""
+def time_of(metric, url):
+    return float(re.search(rf"^{metric} (.*)$", httpx.get(f"{url}/metrics").text, re.MULTILINE)[1])
+
+
+def test_it_waits_and_begins(tmp_path):
+    """Of all partitions, and of one group's, which are looked up before anything is read; and with what the file says
+    by then."""
+    file = tmp_path / "kshadow.yaml"
+    file.write_text("deny-group: first")
     with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}, heap="256m") as broker:
         servers = broker.bootstrap_servers
         (topic,) = (it for it in examine(DoctorRequest({"bootstrap.servers": servers})) if it.check == "topic")
         assert topic.outcome is CheckOutcome.WARNING
         assert "kshadow run waits for it" in topic.fix[0]
         options = ("run", "--bootstrap-server", servers, "--listen", "127.0.0.1:0")
-        processes = [spawn(*options), spawn(*options, "--group", "first")]
+        processes = [spawn(*options), spawn(*options, "--group", "first"), spawn("--config", file, *options)]
         try:
-            said = [[], []]
+            said = [[], [], []]
             urls = [url_of(*it) for it in zip(processes, said, strict=True)]
             for url in urls:
                 reason = until(url, 503)
@@ -70,6 +77,11 @@ def test_it_waits_and_begins():
                 assert "it is made when the first consumer group asks for its coordinator" in reason
                 assert httpx.get(f"{url}/healthz").status_code == 200
                 assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
+            file.write_text("deny-group: another")
+            reloaded = "kshadow_config_last_reload_success_timestamp_seconds"
+            while (seen := time_of(reloaded, urls[2])) < file.stat().st_mtime:
+                assert time.monotonic() < deadline, seen
+                time.sleep(0.2)
             commit(servers)
             for url in urls:
                 assert until(url, 200).startswith("caught up")
@@ -86,7 +98,7 @@ def test_it_waits_and_begins():
             for process in processes:
                 process.kill()
                 process.communicate()
-        assert [process.returncode for process in processes] == [0, 0]
+        assert [process.returncode for process in processes] == [0, 0, 0]
         for lines, url in zip(said, urls, strict=True):
             assert "".join(lines).count("waiting for it") == 1
             found = rf"caught up: (0 groups|1 group \(1 Empty\)); 0 findings; the page: {re.escape(url)}/"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -43,8 +46,32 @@ def test_brokers_that_nobody_answers_for() -> None:
 
 
 @pytest.mark.usefixtures("process")
-def test_one_that_keeps_trying() -> None:
-    """Alive, not ready, and it says why; asked to end, it has ended well."""
+def test_a_file_is_read_again_while_brokers_are_waited_for(tmp_path: Path) -> None:
+    """SIGHUP ended a process that was about to start."""
+    file = tmp_path / "kshadow.yaml"
+    file.write_text("lag-interval: 1m")
+    with spawn("--config", file, "run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0") as process:
+        deadline = time.monotonic() + 8
+        while not catches(process.pid, signal.SIGHUP) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        file.write_text("lag-interval: 2m")
+        process.send_signal(signal.SIGHUP)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 3, said.decode()
+    assert b"changed: lag-interval" in said
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal, as the kernel says."""
+    found = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP]])
+def test_one_that_keeps_trying(signals: list[signal.Signals]) -> None:
+    """Alive, not ready, and it says why; asked to end, it has ended well. Of a terminal that goes two tell."""
     command = ("run", "--bootstrap-server", "localhost:1", "--keep-trying", "--listen", "127.0.0.1:0")
     with spawn(*command) as process:
         assert process.stderr is not None
@@ -59,6 +86,8 @@ def test_one_that_keeps_trying() -> None:
         assert (ready.status_code, "localhost:1" in ready.text) == (503, True)
         assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
         assert httpx.get(f"{url}/api/v1/groups").status_code == 503
-        process.send_signal(signal.SIGTERM)
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.05)
         process.communicate(timeout=30)
     assert process.returncode == 0
