@@ -50,6 +50,8 @@ class ReaderLoop(BackgroundThread):
         self._is_applied = False
         self.failure: BaseException | None = None
         """What ended the thread, if not `stop`."""
+        self._stopped_s: float | None = None
+        """Since when reading does not work, on the steady clock; None while it does."""
         self._advance_at = 0.0
         self._event_clock = parts.event_clock
         self._lookahead = parts.lookahead
@@ -92,6 +94,7 @@ class ReaderLoop(BackgroundThread):
         self._take(lambda partition: current.get(partition, True))
         for notice in self._reader.take_notices():
             self._handle_notice(notice)
+        self._tell_health()
         self._is_applied = all(current.values())
         if not self.has_caught_up:
             if batches:
@@ -100,6 +103,16 @@ class ReaderLoop(BackgroundThread):
                 self._catch_up()
         self._settle_origins()
         self._advance_time()
+
+    def _tell_health(self) -> None:
+        """Say once that reading has stopped, and once that it works again."""
+        error, now_s = self._reader.last_error, time.monotonic()
+        if error is not None and self._stopped_s is None:
+            self._stopped_s = now_s
+            log.warning("reading has stopped: %s; it goes on once that is over", error)
+        elif error is None and self._stopped_s is not None:
+            log.info("reading works again, after %.0f s", now_s - self._stopped_s)
+            self._stopped_s = None
 
     def _catch_up(self) -> None:
         if self._parts.transactions is not None:

@@ -6,6 +6,7 @@ Owns the process and the forms. Nothing here waits for a broker. Refuses to know
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import msgspec
 
 from agent.common.pacing import Backoff, Interval
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, Refusal
+
+log = logging.getLogger("kshadow")
 
 SILENT_S = 20.0
 """After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
@@ -102,11 +105,9 @@ class AdminSession:
     Used by one thread, but for `outcomes`, `last_refusal` and `answered_at`, which others may read.
     """
 
-    def __init__(
-        self, conf: Mapping[str, str], wake: Callable[[], None], on_loss: Callable[[int | None], None]
-    ) -> None:
-        """`conf`: librdkafka properties. `wake`: as `AdminProcess` calls it. `on_loss` is called as a process goes,
-        with its exit code, None where it was silent: what was asked is not answered any more."""
+    def __init__(self, conf: Mapping[str, str], wake: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """`conf`: librdkafka properties. `wake`: as `AdminProcess` calls it. `on_loss` is called as a process goes:
+        what was asked is not answered any more."""
         self._conf, self._wake, self._on_loss = dict(conf), wake, on_loss
         self._process: AdminProcess | None = None
         self._backoff = Backoff[None]()
@@ -116,6 +117,8 @@ class AdminSession:
         self.answered_at = 0.0
         """`time.monotonic` of the last answer, or of the start of the process."""
         self._reported: set[AdminOutcome] = set()
+        self._loss_reported = False
+        """Whether one was told to be gone, and nothing was answered since."""
 
     def process(self, now: float) -> AdminProcess | None:
         """The process; None in the pause before it is started anew. `now` is `time.monotonic()`."""
@@ -123,7 +126,8 @@ class AdminSession:
             code = self._process.exit_code
             if code is None and now - self.answered_at <= SILENT_S:
                 return self._process
-            self._on_loss(code)
+            self._report_loss(code)
+            self._on_loss()
             self.close()
             self._backoff.failed(None, now)
         if self._backoff.remaining_s(None, now):
@@ -132,8 +136,18 @@ class AdminSession:
         self._process = AdminProcess(self._conf, self._wake)
         return self._process
 
+    def _report_loss(self, exit_code: int | None) -> None:
+        """Say that one is gone: once while brokers are away, however many are started meanwhile."""
+        if not self._loss_reported:
+            how = (
+                f"has had no answer for {SILENT_S:g} s" if exit_code is None else f"ended with exit code {exit_code}"
+            )
+            log.warning("the process that asks the Admin API %s; others are started until one is answered", how)
+        self._loss_reported = True
+
     def answered(self, now: float) -> None:
         """A question was answered."""
+        self._loss_reported = False
         self.outcomes[AdminOutcome.ANSWERED] += 1
         self.answered_at = now
         self.last_refusal = None

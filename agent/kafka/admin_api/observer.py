@@ -20,7 +20,7 @@ from agent.common.pacing import Backoff, Interval
 from agent.core.inference.external_evidence import RebalanceReport
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
-from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, PeriodicQuestion
+from agent.kafka.admin_api.asking import AdminProcess, AdminSession, PeriodicQuestion
 from agent.kafka.admin_api.child import monotonic_ms
 from agent.kafka.admin_api.comparing import MirrorComparison, MirrorQueries
 from agent.kafka.admin_api.describe_scheduler import RateLimiter
@@ -175,11 +175,7 @@ class AdminObserver:
         if self._describe_interval.due(now):
             self._describe(comparer, process, now)
 
-    def _on_loss(self, exit_code: int | None) -> None:
-        log.warning(
-            "the observer's process %s; another is started",
-            f"has had no answer for {SILENT_S:g} s" if exit_code is None else f"ended with exit code {exit_code}",
-        )
+    def _on_loss(self) -> None:
         for question in (self._look_up, self._sweep, self._list):
             question.drop()
         self._describe_requests.clear()

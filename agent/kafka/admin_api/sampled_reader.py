@@ -332,8 +332,7 @@ class SampledReader:
             self._cost_ratio += (found - self._cost_ratio) / 4
         self._sent, self._expected = sent, 0.0
 
-    def _on_loss(self, exit_code: int | None) -> None:
-        log.warning("the process that asks the Admin API ended or fell silent; another is started")
+    def _on_loss(self) -> None:
         for question in (self._list, self._sweep, self._cluster):
             question.drop()
         self._questions.clear()

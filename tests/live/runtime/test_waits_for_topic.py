@@ -54,7 +54,7 @@ def time_of(metric, url):
 
 def test_it_waits_and_begins(tmp_path):
     """Of all partitions, and of one group's, which are looked up before anything is read; and with what the file says
-    by then."""
+    by then. That brokers go away later, and come back, is in the log."""
     file = tmp_path / "kshadow.yaml"
     file.write_text("deny-group: first")
     with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}, heap="256m") as broker:
@@ -90,6 +90,11 @@ def test_it_waits_and_begins(tmp_path):
                 while [it["group"] for it in httpx.get(f"{url}/api/v1/groups").json()] != ["first"]:
                     assert time.monotonic() < deadline
                     time.sleep(0.2)
+            broker.kill()
+            assert "reading has stopped" in until(urls[0], 503)
+            broker.restart()
+            for url in urls:
+                until(url, 200)
             for process in processes:
                 process.send_signal(signal.SIGTERM)
             for process, lines in zip(processes, said, strict=True):
@@ -103,3 +108,5 @@ def test_it_waits_and_begins(tmp_path):
             assert "".join(lines).count("waiting for it") == 1
             found = rf"caught up: (0 groups|1 group \(1 Empty\)); 0 findings; the page: {re.escape(url)}/"
             assert re.search(found, "".join(lines))
+            stopped = r"WARNING kshadow: reading has stopped: .*\n(?:.*\n)*.*reading works again, after \d+ s\n"
+            assert re.search(stopped, "".join(lines))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, ListedGroup, Refusal
-from agent.kafka.admin_api.asking import AdminProcess, parse_answer
+from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, parse_answer
 from agent.kafka.admin_api.child import TIMEOUT_S
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -61,6 +61,29 @@ def test_an_agent_that_is_killed_as_it_starts_one() -> None:
     command = [sys.executable, "-m", "agent.kafka.admin_api.child"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.usefixtures("process")
+def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """However long it lasts, and however many processes are started meanwhile."""
+    losses: list[None] = []
+    session = AdminSession(NOBODY, lambda: None, lambda: losses.append(None))
+    now = 1_000.0
+
+    def lose() -> list[str]:
+        nonlocal now
+        caplog.clear()
+        assert session.process(now) is not None
+        now += SILENT_S + 1
+        assert session.process(now) is None
+        now += 600
+        return caplog.messages
+
+    told = "the process that asks the Admin API has had no answer for 20 s; others are started until one is answered"
+    assert [lose(), lose(), lose()] == [[told], [], []]
+    session.answered(now)
+    assert lose() == [told]
+    assert len(losses) == 4
 
 
 @pytest.mark.usefixtures("process")
