@@ -45,7 +45,8 @@ class ScrapeReader:
             readings = Readings(
                 caught_up=reader.caught_up_partitions,
                 behind_records=reader.behind_records,
-                healthy=reader.healthy,
+                # What the reader says of itself is as of its thread's end.
+                healthy=reader.healthy and self._loop.failure is None,
                 record_counts=state.mirror.record_counts(),
                 error_counts=state.mirror.error_counts(),
                 records_ahead={number: it.records for number, it in state.diagnosis.records_ahead().items()},

@@ -10,8 +10,10 @@ from agent.core.diagnosis.api import Analyzer, GroupContext, Verdict
 from agent.core.record_time import UNKNOWN
 from agent.core.shadow import mirror
 from agent.core.shadow.transitions import Transition
+from agent.kafka.source.progress import PartitionProgress
 from agent.runtime.parts import AgentOptions, AgentParts, build_parts
 from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.scrape import ScrapeReader
 from tests.unit.core.diagnosis.doubles import chosen
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
@@ -48,3 +50,21 @@ def test_a_large_group_is_worked_out_while_answers_are_given(monkeypatch: pytest
     assert not parts.lock.locked()
     assert not parts.writing.locked()
     assert parts.state.mirror.partitions[log.partition].groups[b.GROUP].state == "Empty"
+
+
+def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/healthz said so, while `kshadow_source_healthy` stayed as it had been."""
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
+    parts.reader._assignment.progress[0] = PartitionProgress(0, 0, 0)  # type: ignore[union-attr]
+    loop = ReaderLoop(parts, lambda: None)
+    scrape = ScrapeReader(parts, loop)
+    assert scrape.read().healthy
+
+    def broken(timeout_s: float) -> list[object]:
+        raise MemoryError
+
+    monkeypatch.setattr(parts.reader, "poll", broken)
+    loop.start()
+    loop.join(30)
+    assert isinstance(loop.failure, MemoryError)
+    assert not scrape.read().healthy
