@@ -59,6 +59,14 @@ class EndOffsetHistory:
         """Looks come that often from now on."""
         self._interval_ms = interval_ms
 
+    def begin_anew(self) -> None:
+        """Another clock shows the time: nothing is told before the next look, and its past is asked for."""
+        self._times_ms, self._columns = [], []
+        self._seen_ms = array("q", bytes(self._seen_ms.itemsize * len(self._seen_ms)))
+        self._seeds.clear()
+        self._complete.clear()
+        self.snapshot = NO_END_OFFSETS
+
     def __len__(self) -> int:
         return len(self._numbers)
 

@@ -41,6 +41,9 @@ IDS_LOOKS = 10
 """In so many looks all topics' ids are asked for."""
 SEEDS_PER_LOOK = 2_000
 """Partitions of one look whose past is asked for; the others' turn comes with the next ones."""
+STEP_MS = 5_000
+"""By more than this from look to look the wall clock runs away from a steady one only where it is set, or where the
+machine stood still."""
 SUSPENDED_S = 600.0
 """How long a topic that may not be asked for is left alone."""
 LOGGED_TOPICS = 5
@@ -62,6 +65,8 @@ class LagWatcher(BackgroundThread):
         self._requests = OffsetRequests(conf, self._stop.is_set)
         self._history = EndOffsetHistory(round(interval_s * 1000))
         self._looks = 0
+        self._wall_ahead_ms: int | None = None
+        """Of the steady clock, at the last look."""
         self._ids: deque[str] = deque()
         """Topics by when their ids are due."""
         self._suspended: dict[str, float] = {}
@@ -98,6 +103,7 @@ class LagWatcher(BackgroundThread):
 
     def look(self, now: float) -> bool:
         """Look once; whether brokers answered. `now` is of a clock that runs evenly, in seconds."""
+        self._heed_clock(clock.now_ms() - round(time.monotonic() * 1000))
         self._suspended = {topic: until for topic, until in self._suspended.items() if until > now}
         wanted = self._wanted()
         self._history.retain(wanted)
@@ -141,6 +147,17 @@ class LagWatcher(BackgroundThread):
             self._seed(old, at_ms)
             self._history.republish()
         return True
+
+    def _heed_clock(self, wall_ahead_ms: int) -> None:
+        """Forget when ends were seen by a wall clock that was set since."""
+        before_ms, self._wall_ahead_ms = self._wall_ahead_ms, wall_ahead_ms
+        if before_ms is None or abs(wall_ahead_ms - before_ms) <= STEP_MS:
+            return
+        log.warning(
+            "this machine's clock jumped by %+.0f s: how long records wait is asked for anew",
+            (wall_ahead_ms - before_ms) / 1000,
+        )
+        self._history.begin_anew()
 
     def _seed(self, old: Mapping[PartitionId, int], at_ms: int) -> None:
         """Ask for the past where somebody's position is of before what is known."""

@@ -21,7 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from agent.common import clock
 from agent.core.end_offsets import Lag, LagNote
+from agent.core.wire.primitives import ZERO_UUID
 from agent.kafka.lag.asking import OffsetOutcome
 from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lowest_committed, topic_lags
 from agent.kafka.lag.watch import LagWatcher, fetch_end_offsets
@@ -375,6 +377,32 @@ def test_the_command(live: Live) -> None:
     assert row.split()[:6] == ["told", "0", "4", "0", "10", "6"]
     result = kshadow("describe", "tells", *where, "-o", "ndjson")
     assert '"lag":6' in result.stdout
+
+
+@ONCE
+@pytest.mark.parametrize("wrong_ms", [-3_600_000, 3_600_000])
+def test_this_machines_clock_is_set(live: Live, wrong_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one that was an hour ahead and is right now the lag in seconds was 0 for an hour, by one that was behind an
+    hour too much."""
+    topic = f"set-{time.monotonic_ns()}"
+    live.create(topic)
+    watch = LagWatcher(live.conf, lambda: {topic: {0: 4}}, INTERVAL_S)
+    began = time.monotonic()
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now_ms", lambda: now_ms() + wrong_ms)
+        live.write(topic, 4)
+        until(lambda: watch.look(time.monotonic()) and (topic, 0) in watch.snapshot().numbers)
+        live.write(topic, 6)
+        written = time.monotonic()
+        assert watch.look(time.monotonic())
+        lag = watch.snapshot().lag(topic, 0, 4, 0, ZERO_UUID, clock.now_ms())
+        assert (lag.records, lag.at_least) == (6, False)
+    time.sleep(2)
+    assert watch.look(time.monotonic())
+    lag = watch.snapshot().lag(topic, 0, 4, 0, ZERO_UUID, now_ms())
+    assert (lag.records, lag.at_least) == (6, False)
+    assert lag.seconds is not None
+    assert time.monotonic() - written - 1 < lag.seconds < time.monotonic() - began
 
 
 @ONCE
