@@ -94,7 +94,7 @@ def coerce(option: click.Option, value: Any, ctx: click.Context, directory: Path
         # As pairs: what a reference gave may look like another one, and is none.
         value = [*zip(map(str, value), _each(texts.text_of, value.values()), strict=True)]
     elif option.multiple:
-        value = texts.list_of_texts(value)
+        value = texts.list_of_texts(value, is_named="=" in option.type.name)
     elif not (option.is_flag and isinstance(value, bool)):
         value = texts.text_of(value)
 
@@ -296,9 +296,9 @@ class _YamlTexts:
         self._directory = directory
         self.has_reference = False
 
-    def list_of_texts(self, value: Any) -> list[str]:
-        """Of an option that may be repeated: a list, one, or names with values."""
-        if isinstance(value, dict):
+    def list_of_texts(self, value: Any, *, is_named: bool) -> list[str]:
+        """Of an option that may be repeated: a list, or one; names with values where each is NAME=VALUE."""
+        if is_named and isinstance(value, dict):
             # `property: {security.protocol: SASL_SSL}` reads better than a list of NAME=VALUE.
             texts = _each(self.text_of, value.values())
             return [f"{name}={text}" for name, text in zip(value, texts, strict=True)]

@@ -39,6 +39,17 @@ def test_what_is_no_reference_stays(text: str) -> None:
     assert properties(arguments=("-X", f"sasl.username={text}"), SOME_USER="sre") == {"sasl.username": text}
 
 
+def test_the_file_of_an_option_that_may_be_repeated(tmp_path: Path) -> None:
+    """It was taken for a name with a value: groups `file=denied` were denied, and `secret` was shown."""
+    (tmp_path / "denied").write_text("secret\n")
+    file = tmp_path / "kshadow.yaml"
+    file.write_text("deny-group: {file: denied}\nallow-group: [all, {file: denied}]\n")
+    rows = json.loads(kshadow("--config", file, *TOLD).stdout)
+    found = {row["option"]: row["value"] for row in rows}
+    assert found["deny-group"] == ["secret"]
+    assert found["allow-group"] == ["all", "secret"]
+
+
 def test_a_variable_that_is_missing_is_named_and_nothing_is_tried() -> None:
     for command in (("run",), ("groups",), ("doctor",), ("coordinator", "g")):
         result = kshadow(*command, "--bootstrap-server", "localhost:1", "-X", "sasl.password=${KAFKA_PASSWORD}")

@@ -72,7 +72,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
     assert (result.exit_code, 'No such configuration property: "nonsense.a"' in result.stderr) == (2, True)
 
 
-# 1-18: each error names the file, the place in it, what was expected and what came.
+# 1-19: each error names the file, the place in it, what was expected and what came.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -95,6 +95,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
         ("keep: perhaps", "keep: 'perhaps' is not a valid boolean"),  # 14
         ("1: 2", "unknown key '1'"),  # 15: no text
         ('output: "\\e[31m"', "output: '\\x1b[31m' is not one of"),  # 16: quoted
+        ("deny-group: {a: b}", "deny-group: expected a text or a number, got dict"),  # 19: no NAME=VALUE
         ("keep: 5", "keep: '5' is not a valid boolean"),  # 17: a number, and a list, ended in a traceback
         ("keep: [yes]", "keep: expected a text or a number, got list"),  # 18
     ],
