@@ -58,8 +58,13 @@ DURATION = Parsed("DURATION", parse_duration)
 """A duration in milliseconds, as people write it."""
 
 
+MAX_DURATION = "36500d"
+"""Python waits for three hundred years at most, and the thread that is to wait longer ends."""
+
+
 class MinDuration(Parsed):
-    """A duration of at least so long, in milliseconds; None for `never`, where that is allowed."""
+    """A duration of at least so long and at most `MAX_DURATION`, in milliseconds; None for `never`, where that is
+    allowed."""
 
     def __init__(self, least: str, *, never: bool = False) -> None:
         super().__init__("DURATION", self._parse_bounded)
@@ -71,6 +76,8 @@ class MinDuration(Parsed):
         duration_ms = parse_duration(text)
         if duration_ms < parse_duration(self._least):
             raise ValueError(f"expected at least {self._least}, got {text!r}")
+        if duration_ms > parse_duration(MAX_DURATION):
+            raise ValueError(f"expected at most {MAX_DURATION}, got {text[:100]!r}")
         return duration_ms
 
     def show(self, value: int | None) -> str | None:

@@ -22,6 +22,14 @@ def test_no_address(listen: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
 
 
+@pytest.mark.parametrize("option", ["--lag-interval", "--snapshot-interval", "--history-roll", "--history-samples"])
+def test_no_interval_is_longer_than_a_thread_can_wait(option: str) -> None:
+    """The threads that were to wait for it ended: there was no lag, and there were no snapshots."""
+    result = kshadow("run", "--bootstrap-server", "localhost:1", option, "200000d")
+    assert result.exit_code == 2
+    assert "expected at most 36500d, got '200000d'" in result.stderr
+
+
 def test_run_needs_brokers() -> None:
     result = kshadow("run")
     assert result.exit_code == 2
