@@ -20,9 +20,10 @@ from agent.config.settings import (
     PartitionerChoice,
     ReadSettings,
 )
-from agent.config.values import SnapshotLocation
+from agent.config.values import Shard, SnapshotLocation
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.observer import AdminObserver
+from agent.kafka.source.errors import SourceMisconfigured
 from agent.kafka.source.group_locator import GroupLocator, locate_groups
 from agent.kubernetes.errors import KubernetesMisconfigured
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
@@ -125,16 +126,24 @@ def _locate(settings: ClusterSettings) -> GroupLocator | None:
 
 def _partitions(read: ReadSettings) -> Collection[int] | Callable[[int], bool] | None:
     if read.shard is not None:
-        shard = read.shard.resolve(socket.gethostname())
+        shard = _resolved(read.shard)
         log.info("reading shard %s", shard)
         return lambda partition: partition % shard.count == shard.index
     return read.partitions
 
 
+def _resolved(shard: Shard) -> Shard:
+    """The shard of this host. Raises `SourceMisconfigured`."""
+    try:
+        return shard.resolve(socket.gethostname())
+    except ValueError as error:
+        raise SourceMisconfigured(f"--shard: {error}") from None
+
+
 def _scope(read: ReadSettings) -> str:
     """Which partitions are read, as a part of a name; empty for all."""
     if read.shard is not None:
-        shard = read.shard.resolve(socket.gethostname())
+        shard = _resolved(read.shard)
         return f"{shard.index}-of-{shard.count}"
     some = read.partitions or read.groups
     return f"some-{blake2b(repr(some).encode(), digest_size=6).hexdigest()}" if some else ""

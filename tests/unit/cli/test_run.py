@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -28,6 +29,15 @@ def test_no_interval_is_longer_than_a_thread_can_wait(option: str) -> None:
     result = kshadow("run", "--bootstrap-server", "localhost:1", option, "200000d")
     assert result.exit_code == 2
     assert "expected at most 36500d, got '200000d'" in result.stderr
+
+
+def test_a_shard_that_the_host_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended in a traceback."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
+    result = kshadow("run", "--bootstrap-server", "localhost:1", "--shard", "auto/2")
+    assert result.exit_code == 2
+    said = "--shard: shard auto/2: expected a host name that ends in a number below 2, got 'laptop'"
+    assert said in " ".join(result.stderr.split())
 
 
 def test_run_needs_brokers() -> None:
