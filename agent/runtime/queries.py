@@ -233,16 +233,22 @@ class AgentQueries(ServedQueries):
         return [with_quarantined(it, passed) for it in rows] if passed else [*rows]
 
     def unseen_reason(self, group: str) -> str | None:
-        """The open transaction that may hide a group that is not known, or None; also of one that is not shown, so
-        that this tells nothing of it."""
-        if isinstance(self._reader, SampledReader) or not (hiding := self._hiding()):
+        """Why a group may be there that is not known: its partition is not read here, or an open transaction hides
+        it. None where neither is so. Also of one that is not shown, so that this tells nothing of it."""
+        if isinstance(self._reader, SampledReader):
             return None
-        count = self._reader.partition_count
+        hiding, read, count = self._hiding(), self._reader.positions, self._reader.partition_count
+        if not hiding and len(read) == count:
+            return None
         known = self._parts.options.partitioner
         if known is None:
             known = observe_placement(islice(self._group_places(), PLACED_GROUPS), count).partitioner
-        where = next((it for it in possible_partitions(group, count, known) if it in hiding), None)
-        return None if where is None else staleness.unseen_clause(where, hiding[where])
+        for where in possible_partitions(group, count, known):
+            if where not in read:
+                return staleness.unread_clause(where)
+            if where in hiding:
+                return staleness.unseen_clause(where, hiding[where])
+        return None
 
     def describe(self, group: str) -> JsonObject | None:
         """One group in full, or None."""

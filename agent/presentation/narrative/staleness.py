@@ -68,6 +68,11 @@ def unseen_clause(partition: int, it: OpenTransaction) -> str:
     )
 
 
+def unread_clause(partition: int) -> str:
+    """Why an agent of some partitions does not know a group of another one."""
+    return f"it would be in partition {partition} of __consumer_offsets, which this agent does not read"
+
+
 def hidden_sentence(partition: int, it: OpenTransaction, age_ms: int, groups: int) -> str:
     """For the log: one transaction, once it hides something."""
     return (

@@ -90,6 +90,10 @@ def test_it_waits_and_begins(tmp_path):
                 while [it["group"] for it in httpx.get(f"{url}/api/v1/groups").json()] != ["first"]:
                     assert time.monotonic() < deadline
                     time.sleep(0.2)
+            unknown = [httpx.get(f"{url}/api/v1/groups/fourth").json()["error"] for url in urls[:2]]
+            assert unknown[0] == "no such group"
+            elsewhere = r"it would be in partition \d of __consumer_offsets, which this agent does not read"
+            assert re.fullmatch(f"no such group is known: {elsewhere}", unknown[1])
             broker.kill()
             assert "reading has stopped" in until(urls[0], 503)
             broker.restart()
