@@ -8,12 +8,14 @@ Nobody else writes meanwhile but an agent, whose files have names of their own: 
 compaction. Left alone are files that somebody may still write again: of a day that has not been over for `settled_ms`
 those younger than that (an agent writes a file again until it is sure of it), and a stream's last batch, which it may
 make again when it goes on. Each commit is whole or not there (`parquet_directory`), so a kill loses and doubles
-nothing.
+nothing. A merged file has a name that none had before: Spark's streams tell files by their names, and would read
+nothing of what was merged into one that they have read.
 """
 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +31,7 @@ from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
 
 LABEL = "compact"
+"""Of the files that are merged, with what makes each name another."""
 
 SETTLED_MS = 3_600_000
 
@@ -76,7 +79,8 @@ def compact(
                 taken = {file.path for files in portion for file in files}
                 with directory.staging() as staging:
                     rows = sum(_merge(files, staging) for files in portion)
-                    lease.publish(staging, LABEL, replaces=lambda file, taken=taken: file.path in taken)  # type: ignore[misc]
+                    label = f"{LABEL}-{uuid.uuid4().hex}"
+                    lease.publish(staging, label, replaces=lambda file, taken=taken: file.path in taken)  # type: ignore[misc]
                 total = Compacted(total.files + len(taken), total.days + len(portion), total.rows + rows)
     except (OutputBusy, CommitFailed) as error:
         raise HistoryError(str(error)) from error
@@ -98,7 +102,7 @@ def _by_day(
     for file in every:
         assert file.date is not None, "the others were left out"
         is_settled = file.date < date_of(settled_ms) or file.path.stat().st_mtime <= settled_ms / 1000
-        if file.label == LABEL or (is_settled and not -1 < newest == _batch(file)):
+        if file.label.partition("-")[0] == LABEL or (is_settled and not -1 < newest == _batch(file)):
             days.setdefault((file.table, file.date), []).append(file)
     return (files for _, files in sorted(days.items()) if len(files) > 1)
 

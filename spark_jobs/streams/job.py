@@ -147,7 +147,7 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
         told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
     else:
         assert job.history is not None, "the command sees to it"
-        told = from_columns(_history(spark, job.history, job.most_files)).drop("date")
+        told = from_columns(history_files(spark, job.history, job.most_files)).drop("date")
     target = open_output(spark, job.format, job.out, tuple(STREAMED), "stream")
     # Only what a process writes first may have been written before.
     is_first = True
@@ -185,7 +185,8 @@ def stream_id(spark: SparkSession, checkpoint: str) -> str:
         stream.close()
 
 
-def _history(spark: SparkSession, place: str, most_files: int) -> DataFrame:
+def history_files(spark: SparkSession, place: str, most_files: int) -> DataFrame:
+    """A stream of the rows of a history, of files that come: at most so many in a batch."""
     read = spark.readStream.option("maxFilesPerTrigger", most_files)
     if is_delta(spark, place):
         # What is replaced there, by a second backfill, was read already.
