@@ -99,14 +99,26 @@ COMPARISON = (
     Column("before", "double", "its value in the range before"),
     Column("after", "double", "its value in the range after"),
     Column("change", "double", "after less before; null where one of them is not known"),
-    Column("before_known_ms", "bigint", "for how long the group was known in the range before; for all: summed"),
+    Column(
+        "before_known_ms",
+        "bigint",
+        "for how long the group was known in the range before; for all: summed over the groups that have both values",
+    ),
     Column("after_known_ms", "bigint", "the same in the range after"),
+    Column(
+        "before_rebalances", "bigint", "rebalances in the range before; for all: of the groups that have both values"
+    ),
+    Column("after_rebalances", "bigint", "the same in the range after"),
+    Column("before_unknown", "bigint", "those for which stopped partition time is not known, in the range before"),
+    Column("after_unknown", "bigint", "the same in the range after"),
 )
 """Rows for each group that was known in both ranges, and for all of those together."""
 
 MEASURES = {
     "rebalances_per_day": "rebalances by known time; for all: of a group",
-    "stopped_partition_ms_per_day": "stopped partition time in milliseconds by known time; for all: of a group",
+    "stopped_partition_ms_per_day": (
+        "stopped partition time in milliseconds by known time; for all: of a group, of those that have both values"
+    ),
     "departures_per_day": "members that left by known time; for all: of a group",
     "imbalance_avg": "as in the ranking; for all: the mean of the groups that have it in both ranges",
     "lag_records_p99": "the same",

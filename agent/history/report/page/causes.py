@@ -46,17 +46,7 @@ def causes(found: ReportData) -> m.Markup:
                 m.numbers("Share", lambda it: w.part(it[1], every)),
                 m.numbers("Stopped partition time", lambda it: w.time(stopped[it[0]])),
                 m.numbers("Share", lambda it: w.part(stopped[it[0]], cost)),
-                *(
-                    [
-                        m.numbers(
-                            "Time not known",
-                            lambda it: w.number(unknown_cost[it[0]]),
-                            "rebalances that the stopped time leaves out",
-                        )
-                    ]
-                    if unknown_cost.total()
-                    else []
-                ),
+                *m.not_known(lambda it: unknown_cost[it[0]], list(count.items())),
             ],
             sorted(count.items(), key=lambda item: (-item[1], str(item[0]))),
         ),

@@ -10,9 +10,10 @@ from agent.history.report.columns import MEASURES
 from agent.history.report.page import markup as m
 from agent.history.report.page import plots as p
 from agent.history.report.page import words as w
-from agent.history.report.page.header import NEGLIGIBLE_CHANGE, cause_words, join_names, verdict
+from agent.history.report.page.header import cause_words, change_of, join_names, of_all, verdict
 from agent.history.report.report_data import Comparison, ReportData, Row
 from agent.history.report.spans import Range
+from agent.presentation.narrative.words import count
 
 _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
     "rebalances_per_day": ("Rebalances per group and day", w.decimal),
@@ -31,9 +32,8 @@ def comparison(found: ReportData) -> m.Markup | None:
     if compared is None:
         return None
     helped = verdict(compared, "After the change", ("before", "after"))
-    changed = [it for it in compared.groups if abs(it["change"]) > NEGLIGIBLE_CHANGE * it["before"]]
-    better = sorted((it for it in changed if it["change"] < 0), key=lambda it: it["change"])
-    worse = sorted((it for it in changed if it["change"] > 0), key=lambda it: -it["change"])
+    better = sorted((it for it in compared.groups if change_of(it) == -1), key=lambda it: it["change"])
+    worse = sorted((it for it in compared.groups if change_of(it) == 1), key=lambda it: -it["change"])
     half = max(1, found.most_groups // 2)
     return m.section(
         "before-after",
@@ -61,17 +61,19 @@ def comparison(found: ReportData) -> m.Markup | None:
             "Only whole hours within a range count, and only groups that are known in both. Rates are per "
             "known time.",
             "Lag and imbalance are means of the groups that have them in both. Other changes at the same time (load,",
-            "day of the week, versions) have their effect too. Groups that changed by less than 5 % are in "
-            "neither table.",
+            "day of the week, versions) have their effect too. Groups that changed by less than 5 %, or of which too "
+            "little is known to tell, are in neither table.",
         ),
     )
 
 
 def _ranges(compared: Comparison) -> str:
-    row = compared.of_all[0]
+    row = of_all(compared, "rebalances_per_day")
+    assert row is not None, "groups are known in both"
     before = f"Before: {_range(compared.before)}, {w.time(row['before_known_ms'])} of known group time."
     after = f"After: {_range(compared.after)}, {w.time(row['after_known_ms'])} of known group time."
-    return f"{before} {after} {w.number(len(compared.groups))} groups are compared."
+    groups = count(len(compared.groups), "group")
+    return f"{before} {after} Stopped time is that of {groups} for which it is known in both."
 
 
 def _range(span: Range) -> str:

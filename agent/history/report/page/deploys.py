@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -16,22 +17,30 @@ _SCALING = ("scale_out", "scale_in")
 
 
 class Split(NamedTuple):
-    """A part of all stopped partition time: what it is of, how many episodes and rebalances, how long."""
+    """A part of all stopped partition time: what it is of, how many episodes and rebalances, how long (None: that is
+    known of none of them), and of how many rebalances it is not known."""
 
     what: str
     episodes: int
     rebalances: int
-    stopped_ms: int
+    stopped_ms: int | None
+    unknown: int
+
+    @property
+    def known_ms(self) -> int:
+        """What is known of it."""
+        return self.stopped_ms or 0
 
 
 def deploys(found: ReportData) -> m.Markup:
     """By group, and against all else."""
     split, whole = _split(found)
+    is_part = any(it.unknown for it in split)
     return m.section(
         "deploys",
         "What deploys cost",
         m.paragraph(_sentence(split, whole)),
-        _plot(split, whole) if whole else m.Markup(""),
+        _plot(split, whole, is_part=is_part) if whole else m.Markup(""),
         m.table(
             "Stopped partition time by kind of episode",
             [
@@ -40,6 +49,7 @@ def deploys(found: ReportData) -> m.Markup:
                 m.numbers("Rebalances", lambda it: w.number(it.rebalances)),
                 m.numbers("Stopped partition time", lambda it: w.time(it.stopped_ms)),
                 m.numbers("Share", lambda it: w.part(it.stopped_ms, whole)),
+                *m.not_known(lambda it: it.unknown, split),
             ],
             split,
         ),
@@ -59,33 +69,53 @@ def _split(found: ReportData) -> tuple[list[Split], int]:
 
     def of(what: str, *names: str) -> Split:
         rows = [kinds[name] for name in names if name in kinds]
-        return Split(what, *(sum(row[key] or 0 for row in rows) for key in ("episodes", "rebalances", _STOPPED)))
+        sums = (sum(row[key] or 0 for row in rows) for key in ("episodes", "rebalances", _STOPPED, "stopped_unknown"))
+        return _with_what_is_known(Split(what, *sums))
 
     deploys, scaling = of("Deploys", "deploy"), of("Scaling", *_SCALING)
     others = of("The rest", *(name for name in kinds if name not in ("deploy", *_SCALING)))
     parts = (deploys, scaling, others)
     # At the range's ends an episode may hold more than the hours within it.
-    whole = max(found.totals[_STOPPED] or 0, sum(it.stopped_ms for it in parts))
+    whole = max(found.totals[_STOPPED] or 0, sum(it.known_ms for it in parts))
     rebalances = max(found.totals["rebalances"] or 0, sum(it.rebalances for it in parts))
+    unknown = max(found.totals["stopped_unknown"] or 0, sum(it.unknown for it in parts))
     rest = others._replace(
         rebalances=rebalances - deploys.rebalances - scaling.rebalances,
-        stopped_ms=whole - deploys.stopped_ms - scaling.stopped_ms,
+        stopped_ms=whole - deploys.known_ms - scaling.known_ms,
+        unknown=unknown - deploys.unknown - scaling.unknown,
     )
-    return [deploys, scaling, rest], whole
+    return [deploys, scaling, _with_what_is_known(rest)], whole
+
+
+def _with_what_is_known(it: Split) -> Split:
+    return it._replace(stopped_ms=None) if it.unknown and it.unknown >= it.rebalances else it
 
 
 _STOPPED = "stopped_partition_ms"
 
 
 def _sentence(split: Sequence[Split], whole: int) -> str:
-    (_, count, _, ms), scaling, rest = split
-    if not count:
+    it, scaling, rest = split
+    if not it.episodes:
         return "The range contains no deploy."
-    return (
-        f"{w.number(count)} deploy{'' if count == 1 else 's'} stopped partitions for {w.time(ms)}, "
-        f"{w.part(ms, whole) or 'nothing'} of all stopped partition time; scaling "
-        f"{w.part(scaling.stopped_ms, whole) or 'none'}, the rest {w.part(rest.stopped_ms, whole) or 'none'}."
+    deploys = f"{w.number(it.episodes)} deploy{'' if it.episodes == 1 else 's'}"
+    others = f"scaling {_part(scaling, whole)}, the rest {_part(rest, whole)}"
+    if it.stopped_ms is None:
+        return f"For how long {deploys} stopped partitions is not known. Of the time that is known: {others}."
+    told = (
+        f"{deploys} stopped partitions for {w.time(it.stopped_ms)}, {w.part(it.stopped_ms, whole) or 'nothing'} of"
+        f" all stopped partition time; {others}."
     )
+    if not it.unknown:
+        return told
+    return (
+        f"{told} The stopped time of {w.number(it.unknown)} of the {w.number(it.rebalances)} rebalances in deploys"
+        " is not known."
+    )
+
+
+def _part(it: Split, whole: int) -> str:
+    return "not known" if it.stopped_ms is None else w.part(it.stopped_ms, whole) or "none"
 
 
 def _ranking(found: ReportData) -> m.Markup:
@@ -105,17 +135,20 @@ def _ranking(found: ReportData) -> m.Markup:
             m.field(
                 "Stopped per member", "stopped_per_member_ms", w.time, "stopped partition time by members replaced"
             ),
+            *m.not_known(itemgetter("stopped_unknown"), found.deploys),
         ],
         found.deploys,
     )
 
 
-def _plot(split: Sequence[Split], whole: int) -> m.Markup:
+def _plot(split: Sequence[Split], whole: int, *, is_part: bool) -> m.Markup:
+    of_all = "all stopped partition time that is known" if is_part else "all stopped partition time"
+
     def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
         at = p.axes(figure, (1, 1, 1), ink, "")
         left = 0.0
         for it, color in zip(split, (p.BLUE, p.ORANGE, p.GREY), strict=True):
-            part = 100 * it.stopped_ms / whole
+            part = 100 * it.known_ms / whole
             at.barh([0], [part], 0.6, left=left, color=color, edgecolor=ink.ground, linewidth=1, label=it.what)
             left += part
         at.set_yticks([])
@@ -126,8 +159,8 @@ def _plot(split: Sequence[Split], whole: int) -> m.Markup:
 
     return p.picture(
         draw,
-        "One bar of all stopped partition time: deploys, scaling, the rest. The table has the numbers.",
-        m.Markup("All stopped partition time, by kind of episode."),
+        f"One bar of {of_all}: deploys, scaling, the rest. The table has the numbers.",
+        m.Markup(f"{of_all.capitalize()}, by kind of episode."),
         wide=(1240, 130),
         narrow=(340, 170),
     )

@@ -118,12 +118,41 @@ def verdict(compared: Comparison, when: str, names: tuple[str, str]) -> str | No
         return None
     before, after = row["before"], row["after"]
     told = f"{w.time(before)} per group and day {names[0]}, {w.time(after)} {names[1]}"
-    if before == after or (before and abs(after / before - 1) < NEGLIGIBLE_CHANGE):
-        return f"{when} stopped time was about the same: {told}."
-    better = after < before
+    direction = change_of(row)
     change = w.changed(before, after)
-    told += f" ({change})" if change is not None else ""
-    return f"{when} stopped time was {'lower' if better else 'higher'}: {told}."
+    told += f" ({change})." if direction and change is not None else "."
+    if row["before_unknown"] or row["after_unknown"]:
+        sides = (
+            f"{w.number(row[f'{it}_unknown'])} of {w.number(row[f'{it}_rebalances'])}" for it in ("before", "after")
+        )
+        told += " The stopped time of {} rebalances {} and of {} {} is not known.".format(
+            *(word for side in zip(sides, names, strict=True) for word in side)
+        )
+    if direction is None:
+        return f"Whether stopped time changed is not known. What is known: {told}"
+    return f"{when} stopped time was {_CHANGES[direction]}: {told}"
+
+
+_CHANGES = {-1: "lower", 0: "about the same", 1: "higher"}
+
+
+def change_of(row: Row) -> int | None:
+    """Of a row of stopped partition time that is known of both ranges: -1 less, 1 more, 0 neither; None where the
+    rebalances whose cost is not known would make it another answer, if they cost as much as those whose is."""
+    known = (row["before"], row["after"])
+    rebalances = ((row[f"{it}_rebalances"], row[f"{it}_unknown"]) for it in ("before", "after"))
+    whole = [
+        value * of / max(of - unknown, 1) if unknown else value
+        for value, (of, unknown) in zip(known, rebalances, strict=True)
+    ]
+    directions = {_direction(*known), _direction(*whole)}
+    return directions.pop() if len(directions) == 1 else None
+
+
+def _direction(before: float, after: float) -> int:
+    if before == after or (before and abs(after / before - 1) < NEGLIGIBLE_CHANGE):
+        return 0
+    return -1 if after < before else 1
 
 
 def of_all(compared: Comparison, measure: str, cause: str | None = None) -> Row | None:

@@ -39,6 +39,13 @@ def field(head: str, key: str, show: Callable[[Any], str | None] = number, about
     return numbers(head, lambda row: show(row[key]), about)
 
 
+def not_known(show: Callable[[Any], int | None], rows: Sequence[Any]) -> list[Column]:
+    """The column of how many rebalances a row's stopped time leaves out; none where every row's is whole."""
+    if not any(map(show, rows)):
+        return []
+    return [numbers("Time not known", lambda row: number(show(row)), "rebalances that the stopped time leaves out")]
+
+
 def group_column(shows_cluster: bool) -> Column:
     """The group that a row is of, with its cluster where there are several."""
     return Column("Group", lambda row: name(row["group"], cluster=row["cluster"], shows_cluster=shows_cluster))

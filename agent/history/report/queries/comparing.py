@@ -9,6 +9,15 @@ from agent.history.report.spans import Range
 RATES = ("rebalances_per_day", "stopped_partition_ms_per_day", "departures_per_day")
 LEVELS = ("imbalance_avg", "lag_records_p99", "lag_seconds_p99")
 SIDES = ("before", "after")
+COUNTED = {
+    "{}_known_ms": "known_ms",
+    "{}_rebalances": "rebalances",
+    "{}_unknown": "coalesce(stopped_unknown, 0)",
+}
+"""What is told of each side beside the measure, by the column's name: for how long, of how many rebalances, and of
+how many of those the cost is not known."""
+_COUNTS = [name.format(side) for name in COUNTED for side in SIDES]
+_HAS_BOTH = '"before" IS NOT NULL AND "after" IS NOT NULL'
 
 
 def comparison(before: Range, after: Range) -> str:
@@ -18,7 +27,7 @@ def comparison(before: Range, after: Range) -> str:
     sided_causes AS ({_sided("causes", before, after)}),
     sums AS MATERIALIZED ({summed("sided_hours", f"{KEY}, side")}),
     known AS (
-        SELECT {KEY}, {_of_sides("known_ms", "{}_known_ms")} FROM sums GROUP BY {KEY}
+        SELECT {KEY}, {", ".join(_of_sides(value, name) for name, value in COUNTED.items())} FROM sums GROUP BY {KEY}
         HAVING max(known_ms) FILTER (side = 'before') > 0 AND max(known_ms) FILTER (side = 'after') > 0
     ),
     departed AS (
@@ -39,16 +48,13 @@ def comparison(before: Range, after: Range) -> str:
         SELECT it.cluster, it.group, measure, cause,
             CASE WHEN cause IS NULL THEN "before" ELSE coalesce("before", 0) END AS "before",
             CASE WHEN cause IS NULL THEN "after" ELSE coalesce("after", 0) END AS "after",
-            before_known_ms, after_known_ms
+            {", ".join(_COUNTS)}
         FROM measured it JOIN known ON {same("it", "known", "cluster", "group")}
     ),
-    totals AS (
-        SELECT sum(before_known_ms) AS before_known_ms, sum(after_known_ms) AS after_known_ms FROM known
-    ),
-    -- Rates by all known time, levels as the mean of groups that have both.
+    totals AS (SELECT {", ".join(f"sum({it}) AS {it}" for it in _COUNTS)} FROM known),
+    -- Of groups that have both: rates by all their known time, levels as the mean.
     of_all AS (
-        SELECT NULL AS cluster, NULL AS "group", measure, cause, {_of_all()},
-            any_value(totals.before_known_ms) AS before_known_ms, any_value(totals.after_known_ms) AS after_known_ms
+        SELECT NULL AS cluster, NULL AS "group", measure, cause, {_of_all()}, {", ".join(map(_total, _COUNTS))}
         FROM of_groups CROSS JOIN totals GROUP BY measure, cause
     )
     SELECT *, "after" - "before" AS change FROM (FROM of_groups UNION ALL BY NAME FROM of_all)"""
@@ -86,10 +92,20 @@ def _of_all() -> str:
     out = []
     for side in SIDES:
         known = f"{side}_known_ms"
-        rate = share(f'fsum("{side}" * of_groups.{known} ORDER BY {KEY})', f"any_value(totals.{known})")
-        level = f"""favg("{side}" ORDER BY {KEY}) FILTER ("before" IS NOT NULL AND "after" IS NOT NULL)"""
+        rate = share(f'fsum("{side}" * of_groups.{known} ORDER BY {KEY}) FILTER ({_HAS_BOTH})', _total_of(known))
+        level = f"""favg("{side}" ORDER BY {KEY}) FILTER ({_HAS_BOTH})"""
         out.append(f'CASE WHEN measure IN ({rates}) THEN {rate} ELSE {level} END AS "{side}"')
     return ", ".join(out)
+
+
+def _total(count: str) -> str:
+    return f"CAST({_total_of(count)} AS BIGINT) AS {count}"
+
+
+def _total_of(count: str) -> str:
+    """Of the groups that a measure is of."""
+    of_both = f"sum(of_groups.{count}) FILTER ({_HAS_BOTH})"
+    return f"CASE WHEN cause IS NULL THEN {of_both} ELSE any_value(totals.{count}) END"
 
 
 STANDSTILL = f"""
