@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
@@ -36,6 +36,8 @@ class CheckpointOwner(msgspec.Struct, frozen=True, kw_only=True):
     tuned: dict[str, str]
     format: str = "parquet"
     """Of the tables. Releases before wrote Parquet alone."""
+    out: str | None = None
+    """Where they are; None: a release before did not note it."""
 
 
 class Tables(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +73,12 @@ def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
     there = sorted(it.name for it in checkpoint.iterdir()) if checkpoint.is_dir() else []
     if owner is None and there:
         raise SubmitError(_unowned(checkpoint, there))
-    if owner is not None:
-        _compare(owner, _owner(job), checkpoint)
     out = _tables_directory(job)
     tables: Tables | None = None if out is None else _read(out / OUT_MARK, Tables)
+    if owner is not None:
+        is_ours = owner.out is None or (tables is not None and tables.id == owner.id)
+        # A directory of tables may have been moved: its mark went with it.
+        _compare(owner, replace(_owner(job), out=owner.out) if is_ours else _owner(job), checkpoint)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
             f"--out {job.out}: expected tables of the checkpoint {job.checkpoint}, those of {tables.checkpoint}"
@@ -128,6 +132,7 @@ def _owner(job: Stream) -> CheckpointOwner:
         analyzers=job.diagnosis.analyzers,
         tuned=job.diagnosis.tuned,
         format=job.format,
+        out=job.out,
     )
 
 

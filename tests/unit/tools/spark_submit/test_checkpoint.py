@@ -37,6 +37,8 @@ def test_the_same_stream_goes_on(tmp_path: Path) -> None:
         ({"reads": "history-topic", "history_topic": "h"}, "history-topic: none then, h now"),
         ({"diagnosis": Diagnosis(analyzers="none")}, "analyzers: all then, none now"),
         ({"diagnosis": Diagnosis(tuned={"a.b": "1"})}, "tuned: none then, a.b=1 now"),
+        ({"out": "/elsewhere"}, "/out then, /elsewhere now"),
+        ({"out": "s3a://bucket/out", "format": "delta"}, "/out then, s3a://bucket/out now"),
     ],
 )
 def test_another_stream_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
@@ -45,6 +47,22 @@ def test_another_stream_is_refused(tmp_path: Path, changed: dict[str, object], s
         with pytest.raises(SubmitError, match="made with other settings") as error:
             refuse(stream(tmp_path, **changed))
         assert said in str(error.value)
+
+
+def test_tables_that_were_moved_go_on(tmp_path: Path) -> None:
+    claim(stream(tmp_path))
+    (tmp_path / "out").rename(tmp_path / "moved")
+    claim(stream(tmp_path, out=f"{tmp_path}/moved"))
+
+
+def test_a_checkpoint_that_does_not_say_where_its_tables_are(tmp_path: Path) -> None:
+    """As those of the release before."""
+    claim(stream(tmp_path))
+    mark = tmp_path / "checkpoint" / MARK
+    kept = json.loads(mark.read_bytes())
+    assert kept.pop("out") == f"{tmp_path}/out"
+    mark.write_text(json.dumps(kept), encoding="utf-8")
+    claim(stream(tmp_path, out=f"{tmp_path}/out-2"))
 
 
 def test_a_directory_that_is_no_checkpoint_of_ours(tmp_path: Path) -> None:
