@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
@@ -16,12 +16,13 @@ from agent.common.clock import now_ms
 from agent.common.sanitize import printable
 from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
+from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
-from agent.history.errors import HistoryError
 from agent.history.opening import Bounds, View, clocks_of, open_tables
-from agent.history.rollup_reducer import TOLD, Rank, rank
+from agent.history.planning import no_events
+from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
-from agent.persistence.export.columns import ESCAPED, EXTRA, known_origins, row_to_event
+from agent.persistence.export.columns import COLUMNS, ESCAPED, EXTRA, ORIGINS, known_origins, row_to_event
 from agent.persistence.export.log_clock import known_until
 from agent.presentation.narrative import findings
 
@@ -34,7 +35,7 @@ def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswe
     """Of a table of history, of days up to a time. Raises `HistoryError`."""
     missing = "expected a table of history, as kshadow run and kshadow spark backfill write it"
     days = Bounds(None, None if until_ms is None else date_of(until_ms))
-    view = View("history", None, missing)
+    view = View("history", None, missing, needed=NEEDED)
     clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
     if until_ms is not None:
         clock_ms = min(clock_ms, until_ms)
@@ -42,8 +43,12 @@ def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswe
         yield HistoryAnswers(db, path, clock_ms)
 
 
-NEEDED = ("event_id", "type", "cluster", "group", "at_ms", "partition", "offset", EXTRA, ESCAPED)
-"""Without these there are no events; what a file of another release has no column for, its events have not."""
+NEEDED = (
+    *(it.name for it in COLUMNS if it.name not in (*SAMPLED_FIELDS, ORIGINS) and it.types != (SAMPLE,)),
+    *(EXTRA, ESCAPED),
+)
+"""Without these, events are told wrong or not at all. What came later is none of them, nor what only samples have:
+their events have not what their file has no column for."""
 
 
 _HAPPENED = f"(type IS DISTINCT FROM '{SAMPLE}')"
@@ -62,8 +67,8 @@ class HistoryAnswers(Answers):
         self.where = f"in {path}"
         self._db = db
         self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
-        if lacking := [name for name in NEEDED if name not in self._columns]:
-            raise HistoryError(f"{path}: expected the columns of history, there is none of {', '.join(lacking)}")
+        if not self._columns:
+            raise no_events([path])
         newest_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS at_ms FROM history")["at_ms"]
         self.now_ms = min(max(newest_ms, clock_ms), now_ms())
 
@@ -150,16 +155,30 @@ class HistoryAnswers(Answers):
         listings: dict[tuple[int, int, int], list[list[JsonObject]]] = {}
         for place, listing in groupby(rows, key=_place):
             listings.setdefault(place, []).append(list(listing))
-        events: dict[str, JsonObject] = {}
+        events: dict[tuple[str, int | None], JsonObject] = {}
         for place in sorted(listings):
             for listing_of_file in sorted(listings[place], key=len, reverse=True):
                 for event in listing_of_file:
-                    known = events.setdefault(event["event_id"], event)
+                    key = event["event_id"], event["at_ms"] if event["offset"] is None else None
+                    known = events.setdefault(key, event)
                     # One that was told again after a crash may have been told with less.
                     if known != event and _rank(known) < _rank(event):
-                        events[event["event_id"]] = event
+                        events[key] = event
         # Two tellings may be of different times.
-        return sorted(events.values(), key=_place)
+        return list(_of_first_times(sorted(events.values(), key=_place)))
+
+
+def _of_first_times(events: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Without what looks showed and was told again, as rollups have it: an agent that goes on from a snapshot sees it
+    anew, at another time."""
+    told: dict[str, int] = {}
+    for event in events:
+        if event["offset"] is None:
+            name, at_ms = event["event_id"], event["at_ms"]
+            last_ms, told[name] = told.get(name), at_ms
+            if last_ms is not None and at_ms - last_ms <= TOLD_AGAIN_MS:
+                continue
+        yield event
 
 
 def _rank(event: JsonObject) -> tuple[Rank, str]:

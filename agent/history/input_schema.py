@@ -6,6 +6,7 @@ its name. Files of one table differ, so each that is read is looked at, by its f
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,12 @@ def check_columns(where: str, found: Any, wanted: Any) -> None:
     ]
     if wrong:
         raise HistoryError(f"{where}: not the columns that are read: {'; '.join(wrong)}")
+
+
+def check_names(where: str, found: Collection[str], needed: Iterable[str]) -> None:
+    """Raises `HistoryError` where `found`, the columns of the file `where`, lack any of `needed`."""
+    if lacking := [name for name in needed if name not in found]:
+        raise HistoryError(f"{where}: not the columns that are read: there is none of {', '.join(lacking)}")
 
 
 def check_newest(newest: int | None) -> None:

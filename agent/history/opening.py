@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import HistoryError, HistoryUnreachable, error_of
-from agent.history.input_schema import check_columns
+from agent.history.input_schema import check_columns, check_names
 from agent.history.parquet_directory import ParquetDirectory
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
 from agent.persistence.export.log_clock import LogClock, decode_clock
@@ -77,6 +77,8 @@ class View(NamedTuple):
     missing: str
     later: pa.Schema = pa.schema([])
     """Columns that are null where there are none: they came later than others."""
+    needed: Collection[str] = ()
+    """Where no columns are wanted: the names of those that each file has, of whatever type."""
 
 
 @contextmanager
@@ -167,6 +169,7 @@ def clocks_of(path: str, say: Callable[[str], None]) -> list[LogClock]:
 def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: Bounds) -> str:
     wanted = view.wanted if view.wanted is not None else _unified([dataset.schema], [where])
     check_columns(where, dataset.schema, wanted)
+    check_names(where, dataset.schema.names, view.needed)
     db.register(raw, dataset)
     # A Delta table may have its dates as another type; what is compared with the column itself is not read in vain.
     kind = "" if DATE in dataset.schema.names and _is_like(dataset.schema.field(DATE).type, pa.string()) else "DATE "
@@ -186,6 +189,8 @@ def _of_files(files: Mapping[str, str], view: View) -> str:
             check_columns(name, found, wanted)
     else:
         wanted = _unified(schemas, list(files.values()))
+        for name, found in zip(files.values(), schemas, strict=True):
+            check_names(name, found.names, view.needed)
     if not files:
         nulls = ", ".join(map(_null, [*wanted, *view.later]))
         return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"

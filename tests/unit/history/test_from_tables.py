@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -197,6 +199,20 @@ def test_of_an_event_that_was_told_twice_rollups_and_answers_take_the_same(place
             assert counted == {it["cause"] for it in events if it["type"] == "rebalance"}
 
 
+def test_what_looks_showed_and_was_told_again_is_of_its_first_time(place: Place, tmp_path: Path) -> None:
+    """As an agent that cannot read the topic tells it again when it goes on from a snapshot; rollups count it so."""
+    seen = [
+        {**it, "partition": None, "offset": None, "sampled": True, "sampled_every_ms": 1_000}
+        for it in events_of(place.records)
+        if it["group"] == place.group and it["type"] != "finding" and it["at_ms"] < START_MS + DAY_MS // 2
+    ]
+    for later_ms in (0, 3 * 3_600_000, 6 * 3_600_000):
+        write([{**it, "at_ms": it["at_ms"] + later_ms} for it in seen], tmp_path)
+    told = rows("timeline", place.group, "--from", tmp_path)
+    assert {it["event_id"]: it["at_ms"] for it in told} == {it["event_id"]: it["at_ms"] for it in seen}
+    assert len(told) == len(seen) > 10
+
+
 def test_what_may_not_be_read_is_told(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rollups = tmp_path / "rollups"
     assert kshadow("history", "rollup", "--history", place.history, "--out", rollups).exit_code == 0
@@ -233,7 +249,19 @@ def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
     assert rolled.exit_code == 0
     done = kshadow("timeline", "g", "--from", tmp_path / "groups")
     assert done.exit_code == 2
-    assert "expected the columns of history, there is none of event_id" in done.stderr
+    assert "not the columns that are read: there is none of schema, event_id, type, " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["confidence", "joined", "summary", "topic"])
+def test_a_file_that_lacks_a_column_is_refused_by_its_name(place: Place, tmp_path: Path, name: str) -> None:
+    """Beside files that have it: there its events would have nothing."""
+    history = tmp_path / "history"
+    shutil.copytree(place.history, history)
+    file = sorted(history.rglob("*.parquet"))[0]
+    pq.write_table(pq.read_table(file, partitioning=None).drop_columns([name]), file)
+    done = kshadow("explain", place.group, "--from", history)
+    assert done.exit_code == 2
+    assert f"{file}: not the columns that are read: there is none of {name}" in done.stderr
 
 
 def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
