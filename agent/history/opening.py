@@ -148,22 +148,36 @@ def dates_of(path: str) -> list[str] | None:
 def clocks_of(path: str, say: Callable[[str], None]) -> list[LogClock]:
     """What the writers of a history knew. A file that says nothing is told of and passed over. Raises
     `HistoryError`."""
-    here = local_path(path)
-    if here is None:
-        return []
-    try:
-        files = sorted((here / CLOCKS).iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
     found = []
-    for file in files:
-        if file.name.startswith(".") or file.suffix != ".json":
-            continue
-        try:
-            found.append(decode_clock(file.read_bytes()))
-        except msgspec.MsgspecError as error:
-            say(f"{file}: expected up to when time has passed: {error}: passed over")
+    try:
+        for name, body in _clock_files(path):
+            try:
+                found.append(decode_clock(body))
+            except msgspec.MsgspecError as error:
+                say(f"{name}: expected up to when time has passed: {error}: passed over")
+    except ImportError as error:
+        # A Delta table is read there without fsspec's client of the store.
+        say(f"{path}/{CLOCKS}: up to when time has passed cannot be read: {error}")
     return found
+
+
+def _clock_files(path: str) -> Iterator[tuple[str, bytes]]:
+    """Names and contents, in order."""
+    here = local_path(path)
+    try:
+        if here is not None:
+            names = [str(it) for it in (here / CLOCKS).iterdir()]
+        else:
+            import fsspec
+
+            store, inside = fsspec.url_to_fs(f"{_uri(path).rstrip('/')}/{CLOCKS}")
+            names = store.ls(inside, detail=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in sorted(names):
+        last = name.rpartition("/")[2]
+        if last.endswith(".json") and not last.startswith("."):
+            yield name, Path(name).read_bytes() if here is not None else store.cat_file(name)
 
 
 def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: Bounds) -> str:
