@@ -40,7 +40,7 @@ def comparison(found: ReportData) -> m.Markup | None:
         "Before and after",
         m.paragraph(
             helped or "It is not known whether the change helped.",
-            _most_changed(better, worse),
+            _most_changed(better, worse, shows_cluster=found.has_clusters),
         ),
         m.paragraph(_ranges(compared)),
         _departures_plot(compared),
@@ -80,18 +80,19 @@ def _range(span: Range) -> str:
     return f"{w.moment(span.since_ms)} to {w.moment(span.until_ms)} UTC"
 
 
-def _most_changed(better: Sequence[Row], worse: Sequence[Row]) -> m.Markup:
+def _most_changed(better: Sequence[Row], worse: Sequence[Row], *, shows_cluster: bool) -> m.Markup:
     told = [
-        m.join([word, ": ", join_names([_named(it) for it in rows[:3]]), "."])
+        m.join([word, ": ", join_names([_named(it, shows_cluster=shows_cluster) for it in rows[:3]]), "."])
         for word, rows in (("Less stopped time, most of all", better), ("More stopped time, most of all", worse))
         if rows
     ]
     return m.join(told, " ") if told else m.Markup("No group changed by 5 % or more.")
 
 
-def _named(row: Row) -> m.Markup:
+def _named(row: Row, *, shows_cluster: bool) -> m.Markup:
     change = w.signed(w.time(row["change"]))
-    return m.join([m.name(row["group"], cluster=row["cluster"]), f" ({change} a day)"])
+    name = m.name(row["group"], cluster=row["cluster"], shows_cluster=shows_cluster)
+    return m.join([name, f" ({change} a day)"])
 
 
 def _ordered(compared: Comparison) -> list[Row]:

@@ -72,7 +72,7 @@ def _dearest(found: ReportData) -> m.Markup | None:
     first = [row for row in found.ranking[:3] if row["stopped_partition_ms"]]
     if not first:
         return m.Markup("Rebalances stopped no partitions.")
-    names = join_names([m.name(it["group"], cluster=it["cluster"]) for it in first])
+    names = join_names([m.name(it["group"], cluster=it["cluster"], shows_cluster=found.has_clusters) for it in first])
     part = sum(it["stopped_partition_ms"] for it in first)
     cause = first[0]["main_cause"]
     part_of = w.share(first[0]["main_cause_share"])

@@ -214,3 +214,17 @@ def test_without_a_model_the_page_says_how_to_get_one(report: Made) -> None:
 def test_what_is_not_known_is_told(report: Made) -> None:
     without = sum(row["lag_samples"] == 0 for row in plain.ranking(report.rows))
     assert f"{without} groups without known lag" in report.page.text
+
+
+def test_a_name_that_two_clusters_have_is_told_with_each(tmp_path: Path) -> None:
+    middle = made.BEGIN_MS + made.DAY_MS
+    for number, cluster in enumerate(("east", "west")):
+        at = (made.BEGIN_MS + 5_000, middle + 5_000)
+        done = [made.Episode("other", [(it, "unknown", cost)]) for it, cost in zip(at, (9_000, 1_000), strict=True)]
+        made.rows_of(cluster, "payments", done, 0, 48).write(tmp_path / "rollups", number)
+    ranges = {"before": (made.BEGIN_MS, middle), "after": (middle, middle + made.DAY_MS)}
+    run(Report(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html"), **ranges))
+    text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    assert "payments east and payments west had the most" in text
+    less = f"({w.MINUS}8.0 s a day)"
+    assert f"Less stopped time, most of all: payments east {less} and payments west {less}." in text
