@@ -63,13 +63,13 @@ class DescribedGroup:
 
 
 class FetchedOffset(NamedTuple):
-    """A committed offset as a coordinator gives it: without the time of the commit."""
+    """A committed offset as a coordinator gives it: without the time of the commit; and without its metadata, since
+    librdkafka (2.16) ends the text it hands out nowhere, so that what stands behind it in memory is read with it."""
 
     topic: str
     partition: int
     offset: int
     leader_epoch: int
-    metadata: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,9 @@ def _ask_each(
             answers[group] = read(future.result())
         except KafkaException as error:
             answers[group] = _refusal(error)
+        except ValueError as error:
+            # Texts that are no UTF-8. Without an answer no group of the question would be asked for again.
+            answers[group] = Refusal(AdminOutcome.FAILED, f"the answer cannot be read: {error!r}")
         if next(landed) == len(askable):
             done(answers)
 
@@ -273,9 +276,7 @@ def _partitions(assignment: Any) -> dict[str, tuple[int, ...]]:
 def _positions(it: Any) -> FetchedOffsets:
     # A partition that nothing was committed for has an offset below 0.
     positions = (
-        FetchedOffset(
-            of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch, of.metadata or ""
-        )
+        FetchedOffset(of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch)
         for of in it.topic_partitions
         if of.error is None and of.offset >= 0
     )

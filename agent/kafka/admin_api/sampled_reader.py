@@ -507,7 +507,7 @@ class SampledReader:
         """Records for what moved since the last look, and tombstones for what is gone."""
         if status.positions is None:
             status.positions = {
-                (topic, partition): FetchedOffset(topic, partition, offset, -1, "")
+                (topic, partition): FetchedOffset(topic, partition, offset, -1)
                 for (topic, partition), offset in self._known.positions(group).items()
             }
         seen = {(it.topic, it.partition): it for it in positions}
@@ -517,7 +517,7 @@ class SampledReader:
                 continue
             try:
                 key = commit_key(group, it.topic, it.partition)
-                value = commit_value(it.offset, at_ms, it.leader_epoch, it.metadata)
+                value = commit_value(it.offset, at_ms, it.leader_epoch)
             except (WireError, UnicodeEncodeError):
                 continue
             self._put(group, at_ms, key, value)

@@ -304,6 +304,31 @@ def test_groups_that_come_move_and_go(cluster: Cluster, agent: Agent) -> None:
 
 
 @ONCE
+def test_metadata_of_commits_keeps_no_group_from_being_followed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kafka Streams has it. What librdkafka hands out of it has no end, so none of it is told."""
+    monkeypatch.setenv("MALLOC_PERTURB_", "1")  # bytes behind it are no zeros
+    conf = {**cluster.conf, "group.id": "noted", "enable.auto.commit": False}
+    consumer, agent = Consumer(conf), looking(cluster.conf, only=["noted"])
+    agent.start()
+    try:
+        for offset in range(1, 9):
+            noted = [TopicPartition(TOPIC, it, offset, metadata="AgAAAaIcq769") for it in range(6)]
+            consumer.commit(offsets=noted, asynchronous=False)
+
+            def positions() -> list[tuple[object, object]]:
+                form = agent.queries.describe("noted")
+                return [] if form is None else [(it["offset"], it["metadata"]) for it in form["offsets"]]  # type: ignore[attr-defined]
+
+            until(lambda offset=offset: positions() == [(offset, "")] * 6, said=positions)
+    finally:
+        agent.stop()
+        consumer.close()
+        cluster.admin.delete_consumer_groups(["noted"])["noted"].result(20)
+
+
+@ONCE
 def test_rebalances_are_told_and_kept_over_a_restart(cluster: Cluster, tmp_path: Path) -> None:
     """A member comes and goes, as in the topic's events; an agent that begins anew from its snapshot tells nothing
     twice, and what happened while it was away."""

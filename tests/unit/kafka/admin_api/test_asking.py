@@ -7,13 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
 
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, ListedGroup, Refusal
 from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, parse_answer
-from agent.kafka.admin_api.child import TIMEOUT_S
+from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -181,3 +182,15 @@ def test_a_login_without_a_token_is_a_refusal_and_no_trace(capfd: pytest.Capture
                 assert "no credentials for MSK IAM" in refusal.reason
             assert asker.exit_code is None
     assert capfd.readouterr().err == ""
+
+
+def test_an_answer_that_cannot_be_read_is_a_refusal_and_holds_up_no_other_group() -> None:
+    futures = {group: Future[object]() for group in ("good", "bad")}
+    told: list[dict[str, object]] = []
+    _ask_each(list(futures), lambda _: futures, bytes.decode, told.append)
+    futures["bad"].set_result(b"\xff")
+    futures["good"].set_result(b"read")
+    (answers,) = told
+    assert answers["good"] == "read"
+    assert isinstance(refusal := answers["bad"], Refusal)
+    assert (refusal.outcome, "UnicodeDecodeError" in refusal.reason) == (AdminOutcome.FAILED, True)
