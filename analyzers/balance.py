@@ -64,7 +64,7 @@ def partition_spread(view: GroupView) -> Spread | None:
     """Partitions by member. None without members or partitions, and for share groups, whose partitions may have
     several members each."""
     shares = {member.member_id: sum(map(len, target_or_assignment(member).values())) for member in view.members}
-    found = fairness(view.group_type, shares.values(), lambda: view.members, lambda: view.is_sampled)
+    found = fairness(view.group_type, shares.values(), lambda: view.members)
     return None if found is None else Spread(shares, *found)
 
 
@@ -109,9 +109,7 @@ def load_plan(view: GroupView, slots: Iterable[TopicPartition] = ()) -> LoadPlan
 
     The plan takes those of `slots` that it needs for its own, so that they are not in memory twice.
     """
-    if view.group_type == GroupType.SHARE:
-        return None
-    if not (view.is_sampled or share_subscription(view.group_type, view.members)):
+    if view.group_type == GroupType.SHARE or not share_subscription(view.group_type, view.members):
         return None
     same = {slot: slot for slot in slots}
     owned = []

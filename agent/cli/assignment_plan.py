@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.core.protocol.assignors import ASSIGNORS, SERVER_ASSIGNORS, AssignmentProblem, MemberSubscription, Slot
 from agent.core.protocol.assignors.outcome import AssignmentOutcome, assignment_outcome, partition_spread
+from agent.presentation.narrative.phrases import is_sampled
 from analyzers.formatting import list_text
 
 JsonObject = dict[str, Any]
@@ -46,7 +47,7 @@ def assignment_plan(
     by_server = form["group_type"] == "consumer"
     names = _names(form, only, by_server=by_server)
     held = {str(member["member_id"]): _held(member, by_server=by_server) for member in form["members"]}
-    wants = _subscriptions(form["members"], held, by_server=by_server)
+    wants = _subscriptions(form, held, by_server=by_server)
     topics = frozenset[str]().union(*wants.values())
     counts, sources = _counts(form, topics, held, given, ask)
     members = {
@@ -71,7 +72,7 @@ def assignment_plan(
         ]
         if members
         else [],
-        "notes": list(_notes(form["members"], topics, sources, is_past=as_of_ms is not None)),
+        "notes": list(_notes(form, topics, sources, is_past=as_of_ms is not None)),
     }
 
 
@@ -104,9 +105,14 @@ def _held(member: JsonObject, *, by_server: bool) -> tuple[Slot, ...]:
 
 
 def _subscriptions(
-    members: Sequence[JsonObject], held: Mapping[str, tuple[Slot, ...]], *, by_server: bool
+    form: JsonObject, held: Mapping[str, tuple[Slot, ...]], *, by_server: bool
 ) -> dict[str, frozenset[str]]:
-    """By member, the topics it subscribes to. Which ones a pattern matches shows in what members with it hold."""
+    """By member, the topics it subscribes to. Which ones a pattern matches shows in what members with it hold; where
+    the Admin API, which names none, was asked, every member is taken to want all that is held."""
+    members = form["members"]
+    if is_sampled(form):
+        every = frozenset(topic for slots in held.values() for topic, _ in slots)
+        return dict.fromkeys((member["member_id"] for member in members), every)
     of_pattern: dict[str | None, set[str]] = defaultdict(set)
     for member in members:
         pattern = _text(member.get("subscription_regex"))
@@ -153,10 +159,11 @@ def _alternative(name: str, found: AssignmentOutcome) -> JsonObject:
     }
 
 
-def _notes(
-    members: Sequence[JsonObject], wanted: Collection[str], sources: Mapping[str, str], *, is_past: bool
-) -> Iterator[str]:
+def _notes(form: JsonObject, wanted: Collection[str], sources: Mapping[str, str], *, is_past: bool) -> Iterator[str]:
     """What may make the real answer another one."""
+    members = form["members"]
+    if members and is_sampled(form):
+        yield ("the Admin API does not tell subscriptions: all members are taken to subscribe to all assigned topics")
     seen = [topic for topic, source in sources.items() if source == SEEN]
     if members and seen:
         yield (

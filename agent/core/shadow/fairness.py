@@ -22,7 +22,7 @@ _MOST_WORK = 100_000
 _CLOSE = 1e-6
 
 _TASKS = (GroupType.CONNECT, GroupType.STREAMS)
-"""Whose members share tasks, and name no topics: any may get any."""
+"""Whose members share tasks, and name no topics."""
 
 
 class Fairness(NamedTuple):
@@ -78,7 +78,7 @@ def _held(members: Sequence[Member]) -> Counter[str]:
 def share_subscription(group_type: str, members: Sequence[Member]) -> bool:
     """Whether every member wants every topic that is held: nearly always so, and seen soon. False may mean no more
     than that it is not seen here."""
-    if group_type in _TASKS:
+    if _name_no_topics(group_type, members):
         return True
     topics, pattern = (members[0].subscription, members[0].subscription_regex) if members else ((), None)
     if any(member.subscription != topics or member.subscription_regex != pattern for member in members):
@@ -87,18 +87,23 @@ def share_subscription(group_type: str, members: Sequence[Member]) -> bool:
     return pattern is not None or all(topic in topics for member in members for topic in target_or_assignment(member))
 
 
+def _name_no_topics(group_type: str, members: Sequence[Member]) -> bool:
+    """Whether nothing tells what any member subscribes to, as where groups are sampled: any may get any."""
+    return group_type in _TASKS or not any(it.subscription or it.subscription_regex for it in members)
+
+
 def obtainable_topics(group_type: str, members: Sequence[Member]) -> dict[str, frozenset[str]]:
     """By member id, the topics that are held in the group and that it could get partitions of."""
-    every = {topic for member in members for topic in target_or_assignment(member)}
+    every = frozenset(topic for member in members for topic in target_or_assignment(member))
+    if _name_no_topics(group_type, members):
+        return dict.fromkeys((member.member_id for member in members), every)
     by_pattern: dict[str | None, set[str]] = {}
     for member in members:
         by_pattern.setdefault(member.subscription_regex, set()).update(target_or_assignment(member))
     out: dict[str, frozenset[str]] = {}
     for member in members:
         topics = every.intersection(member.subscription).union(target_or_assignment(member))
-        if group_type in _TASKS:
-            topics = every
-        elif member.subscription_regex is not None:
+        if member.subscription_regex is not None:
             # Which topics a pattern matches shows in what members with that pattern hold.
             topics |= by_pattern[member.subscription_regex]
         out[member.member_id] = frozenset(topics)

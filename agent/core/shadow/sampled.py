@@ -433,8 +433,7 @@ class SampledGroup:
     def _imbalance(self, seen: Mapping[str, Member]) -> float | None:
         members = [seen[name] for name in sorted(seen)]
         shares = [sum(map(len, target_or_assignment(it).values())) for it in members]
-        # The Admin API has no subscriptions: all are taken to want the same (`GroupView.is_sampled`).
-        found = fairness(self.group_type, shares, lambda: members, lambda: True)
+        found = fairness(self.group_type, shares, lambda: members)
         return None if found is None else found.ratio
 
     def view(self, committed_partitions: int, last_commit_ms: int | None) -> GroupView:

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from agent.cli.assignment_plan import NotAssignable, assignment_plan
+from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.generate.kafka_assignors.asking import RECORDED, expected_of
 from tests.unit.cli.hostile import TEXTS, raw
@@ -20,6 +21,8 @@ from tests.unit.cli.running import FORMATS, kshadow, lines, ndjson
 from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Pair
+from tests.unit.core.shadow.looks import Looks, seen
+from tests.unit.serving.routes.replayed import Replayed, served
 
 PROBLEM: dict[str, Any] = {
     "assignor": "cooperative-sticky",
@@ -279,6 +282,16 @@ def test_what_an_agent_may_say_by_mistake_is_not_believed() -> None:
     assert plan["partitions"] == {"t": 1, "u": 2}
     assert plan["assignor"] is None
     assert plan["alternatives"][0]["assignment"] == {"m": [("t", 0), ("u", 0), ("u", 1)]}
+
+
+def test_a_group_whose_subscriptions_nobody_knows() -> None:
+    """An agent with --source admin: that a member gets nothing for want of a subscription would be made up."""
+    looks = Looks("g").look(0, "Stable", seen("a", 0, 1, 2), seen("b"), positions={0: 1})
+    with served(Replayed([looks.batch()], mirror_class=SampledMirror)) as url:
+        said = json.loads(kshadow("assign", "g", "--agent", url, "--assignor", "range", "-o", "json").stdout)
+    (alternative,) = said["alternatives"]
+    assert (alternative["least"], alternative["largest"]) == (1, 2)
+    assert "does not tell subscriptions" in said["notes"][0]
 
 
 WRONG = [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.events.events import event_of
+from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.sampled_mirror import SampledMirror, look_key, shard_of
 from agent.core.shadow.transitions import Rebalanced, Transition
+from analyzers.registry import select_analyzers
 from tests.unit.core.shadow.build import Log
 from tests.unit.core.shadow.looks import T0, Looks, seen, working
 
@@ -207,3 +211,18 @@ def test_a_look_that_is_none_is_counted_and_kept_out() -> None:
     assert [mirror.replay(record) for record in log.records] == [[]]
     assert mirror.error_counts == {"invalid": 1}
     assert mirror.take_rejects()
+
+
+def test_what_idle_members_subscribe_to_is_not_made_up() -> None:
+    """18: no look tells it, so that they subscribe to nothing is not known."""
+    looks = (
+        Looks().look(0, "Stable", A, B, seen("c"), positions={}).look(60_000, "Stable", A, B, seen("c"), positions={})
+    )
+    mirror = ClusterMirror(mirror_class=SampledMirror)
+    told = ClusterDiagnosis(mirror, select_analyzers({"idle_members"})).replay_batch(looks.batch())
+    (found,) = [it for it in told if isinstance(it, Finding)]
+    assert found.summary == (
+        "1 of 3 members has no partition while the others hold 4: c; the assignor gave them none, though there are "
+        "enough partitions."
+    )
+    assert found.numbers["nothing_subscribed"] == 0
