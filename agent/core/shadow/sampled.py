@@ -322,12 +322,13 @@ class SampledGroup:
     def _stopped_ms(self, rebalance: SampledRebalance, inferred: Inference, seen: Mapping[str, Member]) -> int | None:
         """Partition time that the rebalance cost at the least, where an eager group was seen to begin and to end it:
         members that stay may work until a heartbeat tells them of it, and no look shows when that was; one that timed
-        out worked until it fell silent (`stopped_time` has the rules)."""
+        out worked until it fell silent (`stopped_time` has the rules). None where that least is nothing, though
+        members had partitions: what it did cost is not known then."""
         join_ms = rebalance.join_ms
         if join_ms is None or rebalance.cooperative or not seen:
             return None
-        total = 0
-        for name, member in self._before(rebalance).items():
+        before, total = self._before(rebalance), 0
+        for name, member in before.items():
             departure, silence = inferred.departures.get(name), rebalance.silences.get(name)
             stopped_ms = join_ms
             if departure is None:
@@ -336,7 +337,7 @@ class SampledGroup:
                 when = next(it.when for it in rebalance.left if it.member.member_id == name)
                 stopped_ms += silence.silent_ms(when)
             total += stopped_ms * member.partitions
-        return total
+        return None if not total and any(it.partitions for it in before.values()) else total
 
     def _before(self, rebalance: SampledRebalance) -> dict[str, Member]:
         """The members before it."""

@@ -146,6 +146,17 @@ def test_a_rebalance_that_is_over_before_its_members_are_looked_at_is_counted() 
     assert [it.inferred.cause for it in out] == ["unknown", "unknown"]
 
 
+def test_what_members_that_stay_lost_is_not_known_to_be_nothing() -> None:
+    """19: it was over before any of them need have heard of it."""
+    looks = Looks().look(0, "Stable", A, B, positions={}).state(1000, "PreparingRebalance")
+    (it,) = rebalances(looks.look(1300, "Stable", A, B, seen("c"), positions={}))
+    assert it.join_ms is not None
+    assert it.stopped_partition_ms is None
+    idle = Looks().look(0, "Stable", seen("a"), positions={}).state(1000, "PreparingRebalance")
+    (it,) = rebalances(idle.look(1300, "Stable", seen("a", 0), positions={}))
+    assert it.stopped_partition_ms == 0, "nobody had any"
+
+
 def test_nothing_changed_is_no_rebalance() -> None:
     """11"""
     looks = Looks()
