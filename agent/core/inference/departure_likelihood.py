@@ -367,7 +367,9 @@ def kip848_departure_probabilities(
         if at_ms > last + (member.session_timeout_ms or P.kip848_session_timeout_ms):
             out[Cause.SESSION_TIMEOUT] += (silent,)
     else:
-        out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, last, interval, at_ms)
+        # One that commits and did not since then died about then; of another it may be at any time since.
+        until_ms = at_ms if committed is not None else at_ms + P.kip848_session_timeout_ms
+        out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, last, interval, until_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
         idle = P.idle_member_share
         works = 1.0 if committed is None else idle + (1 - idle) * exp(-(at_ms - last) / interval)

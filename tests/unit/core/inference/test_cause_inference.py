@@ -342,6 +342,8 @@ KIP_848 = [
      "poll_timeout"),
     (5, "it never committed, and was heard of 9 s before", 1_000, 9_000, {"commits": 0}, "member_left"),
     (9, "it never committed, and any timeout had time", 1_000, 60_000, {"commits": 0}, "unknown_departure"),
+    (11, "it never committed, and may have gone at any time of a session: no likelier as it was heard of last", 1_000,
+     45_600, {"commits": 0}, "unknown_departure"),
     (10, "silent for longer than any session: it had nothing to commit, and may close as well as die", 1_000, 120_000,
      {"rebalance_ms": 600_000}, "unknown_departure"),
     (6, "a static member that did not come back", 1_000, 45_000, {"instance_id": "I"}, "session_timeout"),
