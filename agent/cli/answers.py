@@ -114,7 +114,13 @@ def no_such_group(answers: Answers, group: str, code: int = 1) -> NoReturn:
         exit_unreachable(f"no group {name} {answers.where}, or its records are among those that could not be read")
     if answers.capabilities.live:
         # It may be there, unseen.
-        warn_stale(answers.groups(), answers)
+        from agent.presentation.narrative.phrases import is_sampled
+        from agent.presentation.narrative.sampling import UNLISTED
+
+        rows = answers.groups()
+        warn_stale(rows, answers)
+        if any(map(is_sampled, rows)):
+            warn(f"Warning: {UNLISTED}")
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
     similar = _similar(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"

@@ -16,7 +16,7 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
-from agent.presentation.narrative.sampling import LIMITATIONS, missed_phrase
+from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase
 from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -233,10 +233,11 @@ class AgentQueries(ServedQueries):
         return [with_quarantined(it, passed) for it in rows] if passed else [*rows]
 
     def unseen_reason(self, group: str) -> str | None:
-        """Why a group may be there that is not known: its partition is not read here, or an open transaction hides
-        it. None where neither is so. Also of one that is not shown, so that this tells nothing of it."""
+        """Why a group may be there that is not known: its partition is not read here, an open transaction hides it, or
+        how groups are read does. None where nothing is so. Also of one that is not shown, so that this tells nothing of
+        it."""
         if isinstance(self._reader, SampledReader):
-            return None
+            return UNLISTED
         hiding, read, count = self._hiding(), self._reader.positions, self._reader.partition_count
         if not hiding and len(read) == count:
             return None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 LIMITATIONS = (
-    "looking at groups through the Admin API, as the topic is not read: generations, timeouts and what happened "
-    "before are not known, and what comes and goes between two looks is not seen"
+    "looking at groups through the Admin API, as the topic is not read: Connect, share and streams groups, "
+    "generations, timeouts and what happened before are not known, and what comes and goes between two looks is not "
+    "seen"
 )
 """What is said at the start, in /readyz and on the page."""
+
+UNLISTED = "groups are read through the Admin API, which does not list Connect, share and streams groups"
+"""Why a group that is not known may be there."""
 
 SHORT_JOIN_PHASES_MS = (100, 1_000)
 """Join phases that missing one is told of: the shortest that clients in one process have, and a short one of many."""

@@ -16,6 +16,7 @@ import pytest
 from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
+from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.serving.queries import ServedQueries
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
@@ -24,6 +25,7 @@ from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines
 from tests.unit.core.inference.test_origin_evidence import hostile_origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
+from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
 
@@ -98,6 +100,16 @@ def test_an_unknown_group() -> None:
         assert result.exit_code == 1
         assert result.stderr == f"Error: no group 'pricing-pol' at {url}; did you mean 'pricing-poll'?\n"
         assert kshadow("describe", "\udcff", "--agent", url).exit_code == 1
+
+
+def test_an_unknown_group_where_groups_are_looked_at() -> None:
+    with served(Replayed([Looks("a").look(0, "Stable", seen("m", 0)).batch()], mirror_class=SampledMirror)) as url:
+        result = kshadow("describe", "orders-share", "--agent", url)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(
+            "Warning: groups are read through the Admin API, which does not list Connect, share and streams groups\n"
+            f"Error: no group 'orders-share' at {url}"
+        )
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])
