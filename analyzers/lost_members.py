@@ -30,11 +30,13 @@ class LostMembersSettings(Settings):
 
 
 class Losses(NamedTuple):
-    """The members that were lost in the window, where they sat, and which seats are repeat offenders."""
+    """The members that were lost in the window, where they sat, and which seats are repeat offenders. `group_type`
+    is None where the group is gone."""
 
     members: Sequence[LostMember]
     seats: Sequence[ClientIdentity]
     repeaters: Sequence[ClientIdentity]
+    group_type: str | None
 
     @property
     def who(self) -> str:
@@ -90,7 +92,9 @@ class LostMembersAnalyzer(Analyzer):
         self._losses.prune(group.now_ms)
         if self._losses.changed:
             self._losses.changed = False
-            found = Losses(list(self._losses.recent), self._losses.identities(), self._losses.repeat_offenders())
+            view, seats = group.view, self._losses.identities()
+            group_type = None if view is None else view.group_type
+            found = Losses(list(self._losses.recent), seats, self._losses.repeat_offenders(), group_type)
             self._condition = self._spelled(found, group.origins) if found.members else None
         return Verdict(self._condition, self._losses.recent.expires_ms)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.core.causes import Cause
+from agent.core.protocol.states import GroupType
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
@@ -60,9 +61,8 @@ class SessionTimeout(LostMembersAnalyzer):
             "overlapped": sum(it.overlapped for it in lost),
             "needed_session_timeout_ms": round_up_to_seconds_ms(max(needed)) if needed else None,
         }
-        return Condition(
-            self._severity(losses), self._summary(losses, timeouts), _advice(lost, stalled, numbers), numbers
-        )
+        advice = _advice(losses, stalled, numbers)
+        return Condition(self._severity(losses), self._summary(losses, timeouts), advice, numbers)
 
     def _severity(self, losses: Losses) -> Severity:
         many = self.settings.many
@@ -93,8 +93,16 @@ def _may_be_planned(lost: LostMember) -> bool:
     return lost.emptied_group and leaves_without_goodbye(lost.member)
 
 
-def _advice(lost: Sequence[LostMember], stalled: Sequence[LostMember], numbers: dict[str, Any]) -> str:
-    parts: list[str] = []
+_SET_BY_BROKERS = {
+    GroupType.CONSUMER: "With group.protocol=consumer",
+    GroupType.SHARE: "In share groups",
+    GroupType.STREAMS: "With group.protocol=streams",
+}
+"""By group type, of whose members the brokers set the session timeout."""
+
+
+def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, Any]) -> str:
+    lost, parts = losses.members, list[str]()
     died = [it.identity.name for it in lost if it.overlapped]
     if died:
         parts.append(
@@ -126,9 +134,10 @@ def _advice(lost: Sequence[LostMember], stalled: Sequence[LostMember], numbers: 
         parts.append(
             "Static members need a session.timeout.ms longer than a restart; a dead one is then detected later."
         )
-    if any(not it.member.uses_classic_protocol for it in lost):
-        parts.append(
-            "With group.protocol=consumer the brokers set the timeout: group.consumer.session.timeout.ms, or for "
-            "this group its config consumer.session.timeout.ms."
-        )
+    for group_type, whose in _SET_BY_BROKERS.items():
+        if group_type == losses.group_type and any(not it.member.uses_classic_protocol for it in lost):
+            parts.append(
+                f"{whose} the brokers set the timeout: group.{group_type}.session.timeout.ms, or for this group its "
+                f"config {group_type}.session.timeout.ms."
+            )
     return " ".join(parts)

@@ -241,7 +241,9 @@ def _lost(totals: Totals, cause: str) -> list[Departure]:
 
 
 def _session_setting(group_type: str | None) -> str:
-    return "group.consumer.session.timeout.ms on the brokers" if group_type == "consumer" else "session.timeout.ms"
+    if group_type in ("consumer", "share", "streams"):
+        return f"group.{group_type}.session.timeout.ms on the brokers"
+    return "session.timeout.ms"
 
 
 def _spelled(text: str, gone: Sequence[Departure]) -> str:

@@ -115,6 +115,9 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
         if gap is None:
             if group_type == "share":
                 return "share groups commit nothing to this topic, so there is no gap to measure"
+            if group_type == "streams":
+                who = "commits of a Streams group are not matched with the tasks of its members"
+                return f"{who}, so there is no gap to measure"
             return "nothing was committed of what was held, so there is no gap to measure"
         session, poll = int_field(item, "session_timeout_ms"), int_field(item, "rebalance_timeout_ms")
         if not item.get("has_poll_limit", True):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
+from agent.core.inference.external_evidence import RebalanceReport, ReportedDeparture
 from agent.core.shadow.mirror import PartitionMirror
 from analyzers.registry import select_analyzers
 from tests.unit.analyzers.story import SESSION_S, Story, said
 from tests.unit.core.shadow import build as b
-from tests.unit.core.shadow.build import Log
+from tests.unit.core.shadow.build import Log, Pair
 
 SESSION, POLL = "session_timeout", "poll_timeout"
 
@@ -156,6 +162,27 @@ def test_members_of_the_new_protocol() -> None:
     assert now.numbers["came_back"] == 1
     assert "too short for that" in now.advice
     assert "group.consumer.session.timeout.ms" in now.advice
+
+
+class BrokerLog:
+    """One that states that a member's session ran out."""
+
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
+        timeout = Cause.SESSION_TIMEOUT
+        departures = {"a-1": ReportedDeparture(timeout, end_ms)} if generation == 3 else {}
+        return RebalanceReport("broker_log", cause=timeout, causes=(timeout,), departures=departures)
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "epoch"), [("share", b.s_member, b.s_epoch), ("streams", b.k_member, b.k_epoch)]
+)
+def test_whose_timeout_it_is(kind: str, member: Callable[[str], Pair], epoch: Callable[[int], Pair]) -> None:
+    log = Log().add(member("a-1"), member("b-1"), epoch(2))
+    log.add(b.tombstone(member("a-1")[0][1], "a-1"), epoch(3))
+    diagnosis = PartitionDiagnosis(PartitionMirror(7, BrokerLog()), select_analyzers([SESSION]).makes)
+    (found,) = [it for it in diagnosis.replay_batch(b.run_of(log.records)) if isinstance(it, Finding)]
+    assert f" group.{kind}.session.timeout.ms, or for this group its config {kind}.session" in found.advice
+    assert "consumer" not in found.advice
 
 
 def test_a_poll_timeout_and_the_return_after_it() -> None:

@@ -119,10 +119,15 @@ def test_departures(gone: list[Departure], said: list[str]) -> None:
     assert departure_evidence(gone) == said
 
 
-# 1-5: why it is not known.
+# 1-7: why it is not known.
 UNKNOWN = [
     ([m.gap("a", None)], "classic", "nothing was committed of what was held, so there is no gap to measure"),  # 1
     ([m.gap("a", None)], "share", "share groups commit nothing to this topic, so there is no gap to measure"),  # 2
+    (
+        [m.gap("a", None)],
+        "streams",
+        "commits of a Streams group are not matched with the tasks of its members, so there is no gap to measure",
+    ),  # 7
     (
         [m.gap("a", 12_000)],
         "classic",

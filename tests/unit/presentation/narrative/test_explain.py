@@ -332,10 +332,11 @@ def test_a_poll_timeout() -> None:
     assert "or raise max.poll.interval.ms above" in tell(without, form=m.form()).advice[0]
 
 
-def test_a_session_timeout_of_a_kip_848_group() -> None:
-    lost = m.rebalance(2, "session_timeout", left=[m.gone("a", "session_timeout")], group_type="consumer")
-    (advice,) = tell(lost, form=m.form(group_type="consumer")).advice
-    assert "raise group.consumer.session.timeout.ms on the brokers above" in advice
+@pytest.mark.parametrize("group_type", ["consumer", "share", "streams"])
+def test_a_session_timeout_that_brokers_set(group_type: str) -> None:
+    lost = m.rebalance(2, "session_timeout", left=[m.gone("a", "session_timeout")], group_type=group_type)
+    (advice,) = tell(lost, form=m.form(group_type=group_type)).advice
+    assert f"raise group.{group_type}.session.timeout.ms on the brokers above" in advice
 
 
 def test_other_advice() -> None:
