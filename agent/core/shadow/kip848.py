@@ -42,6 +42,7 @@ from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.targets import TargetAssignments, TargetSlot
 from agent.core.shadow.transitions import (
     AssignmentChanged,
+    GroupCreated,
     GroupEmptied,
     LogPosition,
     MemberJoined,
@@ -79,6 +80,9 @@ that it writes is the next, and in earlier versions this one."""
 
 NO_TARGET = -1
 """The target epoch of a group whose target assignment was deleted."""
+
+UNTOLD = -1
+"""The offset of `created_at` as long as it waits for the first epoch whether the creation was observed."""
 
 
 Metadata = TypeVar("Metadata")
@@ -157,6 +161,7 @@ class EpochGroup:
     def __init__(self, name: str, at: LogPosition, before: ClassicGroup | None = None) -> None:
         self.name = name
         self.created_at = at
+        """Where it is told that the group is there; see `tell_creation_with_epoch`."""
         self.epoch = FIRST_EPOCH
         self.target_epoch = FIRST_EPOCH
         self.records: dict[str, MemberRecords[Any, Any]] = {}
@@ -389,6 +394,17 @@ class EpochGroup:
         metadata = records.metadata if records is not None else None
         return owner_key(member_id, getattr(metadata, "instance_id", None))
 
+    def tell_creation_with_epoch(self) -> None:
+        """Its first record is a member's: so a group begins, and so does what compaction leaves of an old one. Its
+        first epoch, which a coordinator writes with its first member, tells them apart."""
+        self.created_at = self.created_at._replace(offset=UNTOLD)
+
+    def _told_creation(self, epoch: int, at: LogPosition) -> list[Transition]:
+        if self.created_at.offset != UNTOLD:
+            return []
+        self.created_at = at
+        return [GroupCreated(at, self.name, self.group_type, observed=epoch <= FIRST_EPOCH + 1)]
+
     def _apply_epoch(
         self, value: Any, at: LogPosition, names: TopicNames, offsets: CommittedOffsets
     ) -> list[Transition]:
@@ -432,9 +448,8 @@ class EpochGroup:
         self.rebalances += 1
         who = (at, self.name, self.group_type)
         protocol, members = self.protocol, len(self.records)
-        out: list[Transition] = [
-            Rebalanced(*who, epoch, previous, protocol, joined, left, members, inferred=inferred)
-        ]
+        out = self._told_creation(epoch, at)
+        out.append(Rebalanced(*who, epoch, previous, protocol, joined, left, members, inferred=inferred))
         out += [MemberLeft(*who, epoch, member, inferred.departures[member.member_id]) for member in left]
         out += [MemberJoined(*who, epoch, member) for member in joined]
         if not self.records and self._had_members:

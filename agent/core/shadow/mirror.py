@@ -387,8 +387,11 @@ class PartitionMirror:
             problem = f"a {cls.group_type} group's record came for a {group.group_type} group"
             found.notes.add("wrong_group_type", problem, at)
         if group is None or leaving is not None:
-            # A coordinator's first record of such a group is its first member's.
-            out.append(GroupCreated(at, name, found.group_type, observed=role == "member"))
+            if role == "member":
+                found.tell_creation_with_epoch()
+            else:
+                # A coordinator's first record of such a group is its first member's.
+                out.append(GroupCreated(at, name, found.group_type, observed=False))
         return found, out
 
     def _learn_names(self, value: object) -> None:

@@ -413,16 +413,22 @@ def test_a_modern_record_for_a_classic_group_and_back() -> None:
 
 
 def test_whether_a_modern_groups_creation_was_seen() -> None:
-    rows: list[tuple[int, str, Pair, bool]] = [
-        (1, "a group starts with its first member", b.c_member("a-1"), True),
-        (2, "so this one has lost that record", b.c_epoch(9), False),
-        (3, "and this", b.c_current("a-1", 9, {}), False),
-        (4, "a share group", b.s_member("a-1"), True),
-        (5, "a streams group", b.k_topology(), False),
+    rows: list[tuple[int, str, list[Pair], bool]] = [
+        (1, "a group starts with its first member", [b.c_member("a-1"), b.c_epoch(2)], True),
+        (2, "so this one has lost that record", [b.c_epoch(9)], False),
+        (3, "and this", [b.c_current("a-1", 9, {}), b.c_epoch(9)], False),
+        (4, "a share group", [b.s_member("a-1"), b.s_epoch(2)], True),
+        (5, "a streams group", [b.k_topology(), b.k_member("a-1"), b.k_epoch(2)], False),
+        (6, "a first epoch as of Kafka 3.9", [b.c_member("a-1"), b.c_epoch(1)], True),
+        (7, "of an old group compaction leaves a member first, too", [b.c_member("a-1"), b.c_epoch(57)], False),
+        (8, "likewise", [b.s_member("a-1"), b.s_member("a-2"), b.s_epoch(3)], False),
+        (9, "likewise", [b.k_member("a-1"), b.k_topology(), b.k_epoch(30)], False),
     ]
-    for number, why, pair, observed in rows:
-        _, transitions = Log().add(pair).replayed()
-        assert of(transitions, GroupCreated)[0].observed is observed, f"{number}: {why}"
+    for number, why, pairs, observed in rows:
+        _, transitions = Log().add(*pairs).replayed()
+        (told,) = of(transitions, GroupCreated)
+        assert told.observed is observed, f"{number}: {why}"
+        assert transitions[0] is told, f"{number}: {why}"
 
 
 def test_a_compacted_log_of_a_modern_group() -> None:

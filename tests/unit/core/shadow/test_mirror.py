@@ -194,7 +194,7 @@ def test_names_of_topics_are_put_together_once() -> None:
 
 def test_a_cluster_is_its_partitions() -> None:
     one = Log(1).add(commit(group="a", topic="t", version=4, id_of_topic=topic_id("t")), (b"\x00\x63", b""))
-    two = Log(2).add(b.c_member("m-1", group="b"), b.c_current("m-1", 1, {"t": [0]}, group="b"))
+    two = Log(2).add(b.c_current("m-1", 1, {"t": [0]}, group="b"), b.c_member("m-1", group="b"))
     cluster = ClusterMirror()
     assert [it.kind for it in cluster.replay_batch(run_of(two.records))] == ["group_created"]
     assert [it.kind for record in one.records for it in cluster.replay(record)] == ["group_created"]
