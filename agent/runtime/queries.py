@@ -233,9 +233,9 @@ class AgentQueries(ServedQueries):
         return [with_quarantined(it, passed) for it in rows] if passed else [*rows]
 
     def unseen_reason(self, group: str) -> str | None:
-        """Why a group may be there that is not known: its partition is not read here, an open transaction hides it, or
-        how groups are read does. None where nothing is so. Also of one that is not shown, so that this tells nothing of
-        it."""
+        """Why a group may be there that is not known: its partition is not read here, an open transaction hides it,
+        or the Admin API does not list such. None where nothing is so. Also of one that is not shown, so that this
+        tells nothing of it."""
         if isinstance(self._reader, SampledReader):
             return UNLISTED
         hiding, read, count = self._hiding(), self._reader.positions, self._reader.partition_count
