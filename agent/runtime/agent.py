@@ -35,6 +35,8 @@ class Agent:
         self._loop = ReaderLoop(parts, self._on_caught_up)
         self._scrape = ScrapeReader(parts, self._loop)
         self.queries = AgentQueries(parts, self._loop, self._scrape)
+        self.is_saved = False
+        """Whether a stop came to its end and saved all that was known, where that is asked for."""
         self._sampler = None
         if options.exports is not None:
             self._sampler = Sampler(
@@ -85,8 +87,9 @@ class Agent:
         self._loop.join(timeout_s / 3)
         # Partitions that are shared are given up here, and kept once more before.
         parts.reader.close()
+        is_saved = True
         if parts.checkpointer is not None:
-            parts.checkpointer.finish(max(1.0, (deadline - time.monotonic()) / 2))
+            is_saved = parts.checkpointer.finish(max(1.0, (deadline - time.monotonic()) / 2))
         if options.exports is not None:
             with parts.exclusive:
                 parts.state.settle_origins(time.monotonic(), all_of_them=True)
@@ -95,6 +98,7 @@ class Agent:
             options.exports.stop(max(1.0, deadline - time.monotonic()))
         if options.broker_log is not None:
             options.broker_log.stop()
+        self.is_saved = is_saved
 
     def change(self, settings: ClusterSettings) -> None:
         """Take what can change while it runs; what is not at work is left as it is."""

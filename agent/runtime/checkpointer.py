@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from agent.common import clock
@@ -286,14 +287,16 @@ class Checkpointer(BackgroundThread):
         # Held while what is stored of one is replaced or deleted: not for long, as `_storing` may be.
         self._replacing = threading.Lock()
 
-    def finish(self, timeout_s: float) -> None:
-        """Stop, keep what is known once more, and let go of the store."""
+    def finish(self, timeout_s: float) -> bool:
+        """Stop, keep what is known once more, and let go of the store; whether all that was known is kept."""
         deadline = time.monotonic() + timeout_s
         self.request_stop()
         self.join(timeout_s / 2)
-        self.save(self._partitions(), max(1.0, deadline - time.monotonic()), at_once=True)
+        self.save(self._partitions(), max(1.0, deadline - time.monotonic()), is_last=True)
         if self._ledger.store is not None:
             self._ledger.store.close()
+        # That of partitions that were given up before, too.
+        return self._error is None
 
     def reading(self) -> CheckpointReading:
         """How it goes."""
@@ -319,15 +322,18 @@ class Checkpointer(BackgroundThread):
             self.save(self._partitions(), BARRIER_S)
             wait_s = self._interval_s
 
-    def save(self, partitions: Collection[int], timeout_s: float, *, at_once: bool = False) -> bool:
-        """One cycle over these, those that changed; whether all of it is stored. `at_once`: origins that are open are
-        settled with what is known, rather than waited for."""
+    def save(self, partitions: Collection[int], timeout_s: float, *, is_last: bool = False) -> bool:
+        """One cycle over these, those that changed; whether all of it is stored. `is_last`: none follows, so origins
+        that are open are settled with what is known, rather than waited for."""
         store = self._ledger.store
         if store is None:
             return False
+        if not partitions:
+            # That nothing is left to keep does not end a trouble.
+            return True
         with self._storing:
             try:
-                if at_once:
+                if is_last:
                     self._settle(all_of_them=True)
                 images = self._images(partitions)
                 if self._exports is not None and not self._wait_durable(timeout_s):
@@ -335,7 +341,9 @@ class Checkpointer(BackgroundThread):
                 self._save(store, images)
             except (StoreError, UnwritableState) as error:
                 self._writes["failed"] += 1
-                if self._error is None:
+                if is_last:
+                    self._say_unsaved(partitions, error)
+                elif self._error is None:
                     log.error("snapshots fail, and are tried again every %g s: %s", self._interval_s, error)
                 self._error = str(error)
                 return False
@@ -347,7 +355,7 @@ class Checkpointer(BackgroundThread):
     def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
         """These are another's next: kept once more, unless they are lost."""
         if not lost:
-            self.save(partitions, BARRIER_S, at_once=True)
+            self.save(partitions, BARRIER_S, is_last=True)
         for number in partitions:
             self._ledger.stored.pop(number, None)
 
@@ -407,6 +415,27 @@ class Checkpointer(BackgroundThread):
             log_id = LogId(*snapshot.header.identity[:2])
             out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()), log_id, 0)
         return out
+
+    def _say_unsaved(self, partitions: Collection[int], error: Exception) -> None:
+        """What is lost where a last snapshot fails, and from where it is read again."""
+        with self._lock:
+            positions = {it: self._state.position(it) for it in sorted(partitions) if it in self._state.partitions}
+        stored = {number: self._ledger.stored.get(number) for number in positions}
+        unsaved = {number: it for number, it in stored.items() if it is None or it.position != positions[number]}
+        if not unsaved:
+            log.error("the last snapshot failed: %s", error)
+            return
+        ages_s = [time.monotonic() - it.at_s for it in unsaved.values() if it is not None]
+        since = "the beginning of each"
+        if ages_s:
+            oldest = datetime.fromtimestamp(time.time() - max(ages_s), UTC)
+            since = f"the last snapshot of {oldest:%Y-%m-%d %H:%M} UTC"
+            if len(ages_s) < len(unsaved):
+                since += ", those that have none from their beginning"
+        log.error(
+            "the state of partitions %s is not saved; the next start reads them from %s: %s",
+            list(unsaved), since, error,
+        )  # fmt: skip
 
     def _say_left_out(self, snapshot: Snapshot) -> None:
         for name, what in snapshot.omitted_analyzers.items():

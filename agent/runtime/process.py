@@ -85,9 +85,10 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         for sender in senders:
             sender.request_stop()
         # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
-        return stopping.stop(
+        code = stopping.stop(
             [ShutdownStep("agents", clusters.stop, 14), ShutdownStep("web server", servers[0].stop, 6)]
         )
+        return code or int(not clusters.are_saved)
 
 
 class _Clusters:
@@ -156,6 +157,11 @@ class _Clusters:
         self.running.stop()
         for watcher in self.watchers.values():
             watcher.stop()
+
+    @property
+    def are_saved(self) -> bool:
+        """Whether the stop saved what every agent knew; each said what it did not."""
+        return all(it.is_saved for it in self._agents.values())
 
     def exporter(self, reloader: Reloader | None) -> Exporter:
         """What answers scrapes."""

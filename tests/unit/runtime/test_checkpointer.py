@@ -1,5 +1,7 @@
 """What is kept across restarts, in a directory: what is gone on from, and what is refused and why."""
 
+import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -314,3 +316,43 @@ def test_a_state_that_no_image_can_hold_is_said_and_ends_nothing(tmp_path, recor
     assert it.keeper.save(it.state.partitions, 5)
     assert it.keeper.reading().error is None
     it.keeper.finish(5)
+
+
+SNAPSHOT = r"the last snapshot of \d{4}-\d\d-\d\d \d\d:\d\d UTC"
+
+
+@pytest.mark.parametrize(
+    ("saved", "since"),
+    [
+        (slice(0), "the beginning of each"),  # 1: none was kept
+        (slice(None), SNAPSHOT),  # 2: all were
+        (slice(5), f"{SNAPSHOT}, those that have none from their beginning"),  # 3: some were
+    ],
+)
+def test_a_last_snapshot_that_fails_is_not_said_to_be_tried_again(tmp_path, records, caplog, saved, since):
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    known = sorted(it.state.partitions)
+    assert it.keeper.save(known[saved], 5)
+    it.state.advance(max(run.timestamps_ms[-1] for run in records) + 3_600_000)
+    shutil.rmtree(tmp_path / "cluster")
+    assert not it.keeper.finish(5)
+    (line,) = [record.getMessage() for record in caplog.records]
+    said = f"the state of partitions {re.escape(str(known))} is not saved; the next start reads them from {since}: "
+    assert re.fullmatch(f"{said}writing partition-{known[0]} in .*: No such file or directory", line)
+
+
+def test_what_was_given_up_without_a_snapshot_is_not_saved_at_the_end(tmp_path, records, caplog):
+    """The last cycle had nothing left to keep: it said that snapshots are kept again, and that all was well."""
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    shutil.rmtree(tmp_path / "cluster")
+    given = sorted(it.state.partitions)
+    it.keeper.partitions_revoked(given, lost=False)
+    for number in given:
+        it.state.forget(number)
+    assert it.keeper.finish(5) is False
+    assert "No such file or directory" in it.keeper.reading().error
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
