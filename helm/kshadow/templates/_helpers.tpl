@@ -112,3 +112,19 @@ The ports in all bootstrap servers, each once, as YAML.
 {{- end -}}
 {{- $ports | uniq | toYaml -}}
 {{- end -}}
+
+{{/*
+The ports of all OTLP receivers, each once, as YAML; null for one that a variable names, of which the chart knows nothing.
+*/}}
+{{- define "kshadow.otlpPorts" -}}
+{{- $endpoints := list .Values.config.otlp -}}
+{{- range .Values.config.clusters }}{{ $endpoints = append $endpoints (index . "otlp") }}{{ end -}}
+{{- $ports := list -}}
+{{- range $endpoints | compact -}}
+{{- $place := regexFind "^[A-Za-z]+://[^/]*" (trim .) -}}
+{{- $port := ternary 443 80 (hasPrefix "https:" (lower $place)) -}}
+{{- with regexFind ":[0-9]+$" $place }}{{ $port = trimPrefix ":" . | int }}{{ end -}}
+{{- $ports = append $ports (ternary $port nil (ne $place "")) -}}
+{{- end -}}
+{{- $ports | uniq | toYaml -}}
+{{- end -}}
