@@ -1,4 +1,5 @@
-"""The wall clock. The core knows none: what it needs of time is handed to it."""
+"""The wall clock, and one that no correction of it moves. The core knows none: what it needs of time is handed to
+it."""
 
 from __future__ import annotations
 
@@ -8,3 +9,13 @@ import time
 def now_ms() -> int:
     """The time as epoch milliseconds, rounded down."""
     return time.time_ns() // 1_000_000
+
+
+def steady_ms() -> int:
+    """Epoch milliseconds: what the wall clock said when the process began, and what has passed since. For how long
+    something has waited, over restarts as well."""
+    return _BEGAN_MS + int(time.monotonic() * 1000)
+
+
+_BEGAN_MS = now_ms() - int(time.monotonic() * 1000)
+"""When the steady clock showed 0."""

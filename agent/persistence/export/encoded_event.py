@@ -17,7 +17,7 @@ class EncodedEvent(NamedTuple):
     """One event: its JSON, and of it what sinks need beside. Times are epoch milliseconds.
 
     `key` is what keeps its order in a topic: the group, for findings of the cluster the cluster's name, None where it
-    has none. `put_ms` is when it came to us.
+    has none. `put_ms` is when it came to us, by the steady clock.
     """
 
     key: bytes | None

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.common import clock
 from agent.config.values import OtlpEndpoint
 from agent.core.events.events import FINDING
 from agent.persistence.export.encoded_event import EncodedEvent, decode_event
@@ -90,7 +91,8 @@ class LogRecords:
         severity = severity_of(body)
         record = LogRecord(
             timestamp=line.at_ms * 1_000_000,
-            observed_timestamp=line.put_ms * 1_000_000,
+            # By the wall clock of now: it may have been set right since the process began.
+            observed_timestamp=(line.put_ms + clock.now_ms() - clock.steady_ms()) * 1_000_000,
             severity_text=severity,
             severity_number=SeverityNumber[severity],
             body=body,

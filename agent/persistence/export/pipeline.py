@@ -80,8 +80,8 @@ class ExportPipeline:
 
     def put(self, events: Sequence[Event]) -> None:
         """Take events, in the order of each partition. Never waits for a sink, and never raises for an event."""
-        now_ms = clock.now_ms()
-        lines = [encode_event(event, now_ms) for event in events]
+        put_ms = clock.steady_ms()
+        lines = [encode_event(event, put_ms) for event in events]
         for outlet in self._workers:
             outlet.put(lines)
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
+from agent.common import clock
 from agent.common.pacing import growing_pauses
 from agent.persistence.export.buffer import EventBatch, EventBuffer
 from agent.persistence.export.encoded_event import EncodedEvent
@@ -137,7 +138,7 @@ class SinkWorker:
                 events=self._events,
                 buffered=len(self._buffer),
                 dropped=dict(self._buffer.dropped),
-                oldest_age_s=None if oldest is None else max(time.time() - oldest / 1000, 0.0),
+                oldest_age_s=None if oldest is None else max(_age_s(oldest), 0.0),
                 healthy=not health.is_down and not health.is_stuck,
                 last_error=health.last_error,
                 spool_bytes=spool.size_bytes,
@@ -266,12 +267,13 @@ class SinkWorker:
             or len(buffer) >= batching.events
             or buffer.size_bytes >= batching.size_bytes
             or buffer.acknowledged < self._flush_to
-            or self._age_s() >= batching.age_s
+            # What another process put has no age where that one's clock was ahead of ours.
+            or not 0 <= self._age_s() < batching.age_s
         )
 
     def _age_s(self) -> float:
         oldest = self._buffer.oldest_put_ms
-        return 0.0 if oldest is None else time.time() - oldest / 1000
+        return 0.0 if oldest is None else _age_s(oldest)
 
     def _pause(self) -> float | None:
         """How long to wait at most before looking again whether a batch is due."""
@@ -325,3 +327,7 @@ class SinkWorker:
             self._buffer.acknowledge(batch)
             self._changed.notify_all()
             self._health.events_refused(refused)
+
+
+def _age_s(put_ms: int) -> float:
+    return (clock.steady_ms() - put_ms) / 1000

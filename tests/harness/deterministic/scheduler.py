@@ -21,6 +21,8 @@ from unittest.mock import patch
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
+from agent.common import clock
+
 STEADY_S = 5_000.0
 """What `time.monotonic` shows as a run begins."""
 
@@ -261,6 +263,7 @@ class Scheduler:
                 (threading, {"Thread": SimulatedThread, "_time": self.monotonic}),
                 (time, {"monotonic": self.monotonic, "perf_counter": self.monotonic, "time": self.wall_s}),
                 (time, {"time_ns": self.wall_ns, "sleep": self.sleep}),
+                (clock, {"_BEGAN_MS": round(self.wall_offset_s * 1000)}),
             ):
                 stack.enter_context(patch.multiple(module, **replaced))
             yield

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.common import clock
 from agent.core.events.events import Event
 from agent.persistence.export import sink_health
 from agent.persistence.export.errors import SpoolLocked
@@ -181,6 +182,35 @@ def test_a_collecting_sink_writes_when_the_oldest_is_old_enough(tmp_path: Path) 
         made.put(events(3, 1))
         assert made.wait_durable(5), "on disk"
         until(lambda: shelf.got == [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("with_spool", [True, False])
+def test_a_wall_clock_that_is_set_back_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_spool: bool
+) -> None:
+    """An hour back: the file came an hour later, and what waited had waited for 0 s."""
+    sink = Shelf(batching=BatchLimits(100, 1 << 20, 1.0))
+    with exports(sink, spool=tmp_path if with_spool else None) as made:
+        made.put(events(0, 3))
+        wall_s, wall_ns = time.time, time.time_ns
+        monkeypatch.setattr(time, "time", lambda: wall_s() - 3600)
+        monkeypatch.setattr(time, "time_ns", lambda: wall_ns() - 3600 * 10**9)
+        until(lambda: sink.got or (reading(made).oldest_age_s or 0) > 0.1)
+        until(lambda: sink.got == [0, 1, 2])
+
+
+def test_what_a_clock_that_was_ahead_has_put_into_the_spool_is_sent_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not once this one has come so far."""
+    steady_ms = clock.steady_ms
+    with monkeypatch.context() as ahead, exports(Shelf(batching=LATER), spool=tmp_path, stop_s=0) as made:
+        ahead.setattr(clock, "steady_ms", lambda: steady_ms() + 3_600_000)
+        made.put(events(0, 3))
+        assert made.wait_durable(5)
+    sink = Shelf(batching=LATER)
+    with exports(sink, spool=tmp_path):
+        until(lambda: sink.got == [0, 1, 2])
 
 
 def test_a_stop_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
