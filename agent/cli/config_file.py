@@ -49,7 +49,8 @@ def read_config_file(path: Path, group: click.Group, ctx: click.Context) -> Conf
     """Read a YAML file, and all that is wrong with it.
 
     Keys are long option names, with `-` or `_`. A key at the top goes to every command that has the option; a
-    section named after a command wins over it. A key that no command has, or a section of none, is a problem.
+    section named after a command wins over it. A key that no command has, a section of none, and an option that one
+    place has in both spellings are problems.
     """
     reading = _FileReader(
         ConfigFile(path, FileOptions(), read_again=partial(read_config_file, path, group, ctx)), group, ctx
@@ -147,8 +148,7 @@ class _FileReader:
     def read(self, settings: Mapping[Any, Any]) -> None:
         """All of it; the top first, since sections win over it."""
         sections: dict[str, Mapping[Any, Any]] = {}
-        for raw_key, value in settings.items():
-            key = str(raw_key)
+        for key, value in self._entries("", settings):
             if key == CLUSTERS:
                 continue
             if key == CONTEXT and isinstance(value, str):
@@ -161,6 +161,17 @@ class _FileReader:
         for name, section in sections.items():
             self._read_section((name,), section)
         self._read_clusters(settings.get(CLUSTERS))
+
+    def _entries(self, where: str, section: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+        """Keys with their values. An option that stands there in two spellings is a problem, and has the first's."""
+        spelled: dict[str, str] = {}
+        for raw_key, value in section.items():
+            key = str(raw_key)
+            first = spelled.setdefault(key.replace("_", "-"), key)
+            if first == key:
+                yield key, value
+            else:
+                self._problem(f"{where}{first} and {key} are the same option: expected one of them")
 
     def _set_top(self, key: str, value: Any) -> None:
         name = key.replace("-", "_")
@@ -180,8 +191,7 @@ class _FileReader:
         leaves = [(path, has) for path, has in self._commands[command[0]] if path[: len(command)] == command]
         within = {path[len(command)] for path, _ in leaves if len(path) > len(command)}
         inner: dict[str, Mapping[Any, Any]] = {}
-        for raw_key, value in section.items():
-            key = str(raw_key)
+        for key, value in self._entries(": ".join(command) + ": ", section):
             if key in within and (isinstance(value, dict) or value is None):
                 inner[key] = value or {}
             else:
@@ -225,8 +235,7 @@ class _FileReader:
         from agent.cli.run_options import RUN_OPTIONS
 
         values: GivenValues = {}
-        for raw_key, value in entry.items():
-            key = str(raw_key)
+        for key, value in self._entries(where, entry):
             option = key.replace("_", "-")
             if option not in RUN_OPTIONS:
                 self._unknown(where, key, {name.replace("-", "_") for name in PER_CLUSTER})

@@ -271,6 +271,22 @@ clusters:
             "allow-group: expected the environment variable NOTHING, it is not set; expected the file ",
         ),  # 18: what is wrong with patterns is known once all of them are there
         ("tune: [x, a.b=1, y]", "got 'x'; expected a setting as ANALYZER.SETTING=VALUE, got 'y'"),  # 19
+        (
+            "lag_interval: 10s\nlag-interval: 20s",
+            ": lag_interval and lag-interval are the same option: expected one of them\n",
+        ),  # 20: the last of them won
+        (
+            "run: {max-series: 1, max_series: 2}",
+            ": run: max-series and max_series are the same option: expected one of them\n",
+        ),  # 21
+        (
+            "spark: {backfill: {app_name: a, app-name: b}}",
+            ": spark: backfill: app_name and app-name are the same option: expected one of them\n",
+        ),  # 22
+        (
+            "clusters: {eu: {bootstrap-server: a, bootstrap_server: b}}",
+            ": clusters: eu: bootstrap-server and bootstrap_server are the same option: expected one of them\n",
+        ),  # 23
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, said: str) -> None:
