@@ -43,6 +43,8 @@ _ADVICE = {
 }
 
 NO_SUCH_GROUP = {"error": "no such group"}
+BUT_MAYBE = " is known: "
+"""What follows it is why the group may be there all the same."""
 
 # What the tables need of an agent's answers. More fields may come, and do.
 _GROUP_SHAPE: dict[str, type | UnionType] = {
@@ -68,6 +70,8 @@ class AgentClient(Answers):
     """Whether a question that cannot be answered raises `SourceAway`; else it ends the command."""
 
     _cluster: str | None = None
+    _unseen_reason: str | None = None
+    """What the latest answer that knows no such group said of that."""
 
     def __init__(self, url: str, options: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> None:
         """`options`: the values of `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
@@ -120,6 +124,12 @@ class AgentClient(Answers):
             self._fail_unexpected(url, "a group")
         answer: JsonObject = form
         return answer
+
+    def unseen_reason(self, group: str) -> str | None:
+        """What `GET /api/v1/groups/{group}` says beside that there is none."""
+        self._unseen_reason = None
+        self.describe(group)
+        return self._unseen_reason
 
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """`GET /api/v1/groups/{group}/timeline`."""
@@ -199,7 +209,7 @@ class AgentClient(Answers):
                 answer = None
             said = answer["error"] if _matches_shape(answer, {"error": str}) else body or "nothing more"
             if error.code == 404 and said.startswith(NO_SUCH_GROUP["error"]):
-                # What may hide it is said of all groups.
+                self._unseen_reason = said.partition(BUT_MAYBE)[2] or None
                 return url, NO_SUCH_GROUP
             advice = _ADVICE.get(error.code, "")
             self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")

@@ -50,6 +50,10 @@ class Answers(GroupQueries, Protocol):
         """What was read does not change any more."""
         return Health(True, "")
 
+    def unseen_reason(self, group: str) -> str | None:
+        """Why a group that is not known may be there all the same, in words; None where nothing speaks for it."""
+        return None
+
     @property
     def is_incomplete(self) -> bool:
         """Whether records could not be read that may be those of a group that is not there."""
@@ -114,14 +118,10 @@ def no_such_group(answers: Answers, group: str, code: int = 1) -> NoReturn:
         exit_unreachable(f"no group {name} {answers.where}, or its records are among those that could not be read")
     if answers.capabilities.live:
         # It may be there, unseen.
-        from agent.presentation.narrative.phrases import is_sampled
-        from agent.presentation.narrative.sampling import UNLISTED
-
-        rows = answers.groups()
-        warn_stale(rows, answers)
-        if any(map(is_sampled, rows)):
-            warn(f"Warning: {UNLISTED}")
+        warn_stale(answers.groups(), answers)
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
+    if reason := answers.unseen_reason(group):
+        text += f": {reason}"
     similar = _similar(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"
     warn(f"{text}; did you mean {similar}?" if similar else f"{text}; {lists} those there are")

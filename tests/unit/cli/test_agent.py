@@ -17,6 +17,7 @@ from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
 from agent.core.shadow.sampled_mirror import SampledMirror
+from agent.presentation.narrative.sampling import UNLISTED
 from agent.serving.queries import ServedQueries
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
@@ -103,13 +104,19 @@ def test_an_unknown_group() -> None:
 
 
 def test_an_unknown_group_where_groups_are_looked_at() -> None:
-    with served(Replayed([Looks("a").look(0, "Stable", seen("m", 0)).batch()], mirror_class=SampledMirror)) as url:
-        result = kshadow("describe", "orders-share", "--agent", url)
-        assert result.exit_code == 1
-        assert result.stderr.startswith(
-            "Warning: groups are read through the Admin API, which does not list Connect, share and streams groups\n"
-            f"Error: no group 'orders-share' at {url}"
-        )
+    class Sampled(Replayed):
+        def unseen_reason(self, group: str) -> str | None:
+            return UNLISTED
+
+    runs = [Looks("a").look(0, "Stable", seen("m", 0)).batch()]
+    with served(Sampled(runs, mirror_class=SampledMirror)) as url:
+        for command in ("describe", "timeline", "explain", "verdict", "lag"):
+            result = kshadow(command, "orders-share", "--agent", url)
+            assert result.exit_code == (3 if command == "verdict" else 1)
+            assert result.stderr.splitlines()[-1] == (
+                f"Error: no group 'orders-share' at {url}: groups are read through the Admin API, which does not list"
+                " Connect, share and streams groups; kshadow groups lists those there are"
+            )
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])
@@ -331,15 +338,25 @@ def test_findings_say_of_which_groups_they_are_late() -> None:
         assert kshadow("findings", "--agent", url, "--group", "h").stderr == "no findings\n"
 
 
-@pytest.mark.parametrize("why", [b"", b" is known: in partition 7 something hides it"])
-def test_a_group_that_is_not_there_may_be_hidden(why: bytes) -> None:
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (b"", ""),
+        (
+            b" is known: it would be in partition 7 of __consumer_offsets, which this agent does not read",
+            ": it would be in partition 7 of __consumer_offsets, which this agent does not read",
+        ),
+        (b" is known: \\u001b[2J", r": \u001b[2J"),
+    ],
+)
+def test_a_group_that_is_not_there_may_be_hidden(why: bytes, told: str) -> None:
     rows = json.dumps([{**ROW, "stale": STALE}]).encode()
     with answering(404, b'{"error": "no such group%s"}' % why, paths={"/api/v1/groups": (200, rows)}) as url:
         result = kshadow("describe", "zzz", "--agent", url)
         assert result.exit_code == 1
         known, error = result.stderr.splitlines()
         assert known.startswith("What is known of `g` is as of ")
-        assert error.startswith("Error: no group 'zzz'")
+        assert error == f"Error: no group 'zzz' at {url}{told}; kshadow groups lists those there are"
 
 
 @pytest.mark.parametrize(
