@@ -22,6 +22,10 @@ _COLUMNS = (
     ),
     m.numbers("Of", lambda row: w.time(row["until_ms"] - row["since_ms"]), "the time that was replayed"),
 )
+_OF_WHICH_CLUSTER = (
+    "kshadow whatif does not say in which cluster a group is: of several groups of one name, the replay that ends "
+    "last is shown."
+)
 
 
 def gains(found: ReportData) -> m.Markup:
@@ -77,6 +81,7 @@ def _model(found: ReportData) -> list[m.Markup]:
             "comparable",
             "with the sections above. Groups were replayed over different times; savings are not per day.",
             "“Not exact”: under today's settings the replay differs from the log.",
+            _OF_WHICH_CLUSTER if found.has_clusters else None,
         ),
         *left_out,
         *_assumptions(rows),
@@ -110,7 +115,7 @@ def _found(found: ReportData) -> list[m.Markup]:
                 m.Column("Analyzer", lambda it: it["analyzer"] and m.shortened(it["analyzer"])),
                 m.field("Findings", "count"),
                 m.field("Groups", "groups"),
-                m.Column("Most in", _most_in),
+                m.Column("Most in", lambda row: _most_in(row["most"], shows_cluster=found.has_clusters)),
             ],
             found.findings,
         ),
@@ -119,5 +124,6 @@ def _found(found: ReportData) -> list[m.Markup]:
     ]
 
 
-def _most_in(row: Row) -> m.Cell:
-    return join_names([m.name(name) for name in row["most"]]) if row["most"] else "the cluster"
+def _most_in(most: Rows, *, shows_cluster: bool) -> m.Cell:
+    names = [m.name(it["group"], cluster=it["cluster"], shows_cluster=shows_cluster) for it in most]
+    return join_names(names) if names else "the cluster"

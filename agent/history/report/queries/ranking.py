@@ -99,9 +99,13 @@ WITH of_groups AS (
     GROUP BY cause, {KEY}
 )
 SELECT analyzer, CAST(sum(count) AS BIGINT) AS count, count("group") AS groups,
-    coalesce(list("group" ORDER BY count DESC, "group") FILTER ("group" IS NOT NULL)[1:3], []) AS most
+    coalesce(
+        list({{'cluster': cluster, 'group': "group"}} ORDER BY count DESC, "group", cluster NULLS FIRST)
+        FILTER ("group" IS NOT NULL)[1:3], []
+    ) AS most
 FROM of_groups GROUP BY analyzer ORDER BY count DESC, analyzer"""
-"""`analyzer`, `count` of findings that began to fire, `groups` that had them, and `most`: three with most."""
+"""`analyzer`, `count` of findings that began to fire, `groups` that had them, and `most`: the `cluster` and
+`group` of three with most."""
 
 
 def unknown(span_ms: int) -> str:

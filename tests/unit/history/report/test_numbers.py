@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,10 +222,21 @@ def test_a_name_that_two_clusters_have_is_told_with_each(tmp_path: Path) -> None
     for number, cluster in enumerate(("east", "west")):
         at = (made.BEGIN_MS + 5_000, middle + 5_000)
         done = [made.Episode("other", [(it, "unknown", cost)]) for it, cost in zip(at, (9_000, 1_000), strict=True)]
-        made.rows_of(cluster, "payments", done, 0, 48).write(tmp_path / "rollups", number)
+        rows = made.rows_of(cluster, "payments", done, 0, 48)
+        of_group = {**rows.hourly_causes()[0], "stopped_partition_ms": None}
+        rows.causes.append({**of_group, "kind": "finding", "cause": "rebalance_storm", "count": 1})
+        rows.write(tmp_path / "rollups", number)
     ranges = {"before": (made.BEGIN_MS, middle), "after": (middle, middle + made.DAY_MS)}
-    run(Report(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html"), **ranges))
-    text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    settings = [{"setting": str(it), "rebalances": it, "stopped_partition_ms": 1_000 * it} for it in (9, 1)]
+    replayed = {"group": "payments", "since_ms": 0, "until_ms": 1, "settings": settings, "assumptions": []}
+    (tmp_path / "w.json").write_text(json.dumps({**replayed, "reproduced": {"exact": True}}))
+    what_if = str(tmp_path / "w.json")
+    run(Report(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html"), what_if=what_if, **ranges))
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    text = page.text
     assert "payments east and payments west had the most" in text
     less = f"({w.MINUS}8.0 s a day)"
     assert f"Less stopped time, most of all: payments east {less} and payments west {less}." in text
+    (row,) = page.table("Findings opened in the range")
+    assert row["Most in"] == "payments | east and payments | west"
+    assert "kshadow whatif does not say in which cluster a group is" in text
