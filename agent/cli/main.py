@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from agent import __version__
 from agent.cli.commands import LISTINGS, SECTIONS, find_command
 from agent.cli.output import errors_for_terminal
-from agent.cli.session import session_of
+from agent.cli.session import Session, session_of
 from agent.common.collector import relax_collector
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Which command is called; what comes behind it decides whether a context is asked at all."""
+        if args[0] == "run" and session_of(ctx).is_process:
+            _heed_signals(has_file=ctx.params["config"] is not None)
         if args[0][:1] != "-" and not ctx.resilient_parsing and find_command(args[0]) is None:
             from difflib import get_close_matches
 
@@ -142,10 +147,26 @@ def main(arguments: list[str] | None = None) -> Any:
     codes: list[Any] = []
     atexit.register(_end_process, codes)
     try:
-        return cli(arguments, prog_name="kshadow")
+        return cli(arguments, prog_name="kshadow", obj=Session(is_process=True))
     except SystemExit as end:
         codes.append(end.code)
         raise
+
+
+def _heed_signals(*, has_file: bool) -> None:
+    """What signals do while the agent is imported, which takes a second: after that they are `agent.runtime`'s.
+
+    A container's first process would not end by SIGTERM at all. SIGHUP waits for whoever reads the file again."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end_early)
+    if has_file:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+
+
+def _end_early(number: int, frame: FrameType | None) -> NoReturn:
+    with suppress(OSError):
+        os.write(2, b"kshadow: stopping: SIGTERM, before anything was read\n")
+    os._exit(128 + number)
 
 
 def _end_process(codes: list[Any]) -> None:

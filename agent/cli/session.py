@@ -38,13 +38,15 @@ class ConfigFile:
 @dataclass(slots=True)
 class Session:
     """`config_file`: what `--config` said. `arguments`: those behind the command's name. `read_context`: what the
-    context in use gives to `kshadow run`, to be looked up. `wide`: tables show every column."""
+    context in use gives to `kshadow run`, to be looked up. `wide`: tables show every column. `is_process`: it has a
+    process of its own, with its signals."""
 
     config_file: ConfigFile | None = None
     requested_context: RequestedContext | None = None
     arguments: list[str] = field(default_factory=list)
     read_context: Callable[[], GivenValues] = dict
     wide: bool = False
+    is_process: bool = False
     has_warned_of_command_config: bool = False
 
 

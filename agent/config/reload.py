@@ -237,6 +237,8 @@ def reloading(reloader: Reloader) -> Iterator[None]:
 
     before = signal.signal(signal.SIGHUP, handle)
     reloader.start()
+    # One that came before has waited (`agent.cli.main`).
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -74,6 +75,28 @@ def test_a_file_is_read_again_while_brokers_are_waited_for(tmp_path: Path) -> No
             time.sleep(0.05)
         file.write_text("lag-interval: 2m")
         process.send_signal(signal.SIGHUP)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 3, said.decode()
+    assert b"changed: lag-interval" in said
+
+
+@pytest.mark.usefixtures("process")
+def test_signals_that_come_before_the_file_was_read(tmp_path: Path) -> None:
+    """Both ended the process without a word; as the first of a container it did not end at all."""
+    file, other = tmp_path / "kshadow.yaml", tmp_path / "other.yaml"
+    os.mkfifo(file)
+    command = ("--config", file, "run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0")
+    # Open once it is read from.
+    with spawn(*command) as process, file.open("w"):
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (143, b"kshadow: stopping: SIGTERM, before anything was read\n")
+    other.write_text("lag-interval: 2m")
+    with spawn(*command) as process:
+        with file.open("w") as first:
+            process.send_signal(signal.SIGHUP)
+            other.rename(file)
+            first.write("lag-interval: 1m")
         _, said = process.communicate(timeout=60)
     assert process.returncode == 3, said.decode()
     assert b"changed: lag-interval" in said
