@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_LINE_CHARACTERS = 8192
-"""Longer lines are not matched, except those that list members or groups: a name or reason in them is no real one."""
+"""Longer lines are not matched, except those that list members: a name or reason in them is no real one."""
 
 MAX_REASON_CHARACTERS = 300
 _KEPT_EXAMPLES = 5
@@ -146,10 +146,8 @@ _LINE_TEMPLATES = (
     ("", "[GroupId <group>] Member <member> updated its subscribed <>"),
     ("", "Member <member> has already been removed from the group"),
 )
-# Lines that list names may be long: those that begin and end like this, and one that is taken apart without a
-# pattern.
+# Lines that list names may be long: those that begin and end like this.
 _LISTS, _LIST_ENDS = "Group ", ("]", ")")
-_DELETED = ("The following groups were deleted: ", ". A total of ", "deleted")
 
 _FIELDS = {
     "generation": r"-?\d{1,10}",
@@ -179,7 +177,8 @@ _OF_INTEREST = re.compile(
 _OF_NO_INTEREST = re.compile(
     r"requesting the member to rejoin|joins the |new assignment state|updated its |will not trigger|is fenced by|"
     r"failed to join before|had already been unloaded|loaded |cannot (?:up|down)grade|computed |offsets |"
-    r"the topology ",
+    # Which groups were deleted cannot be read: names may hold ", ". One that is made anew counts from 0.
+    r"the topology |groups were deleted",
     re.IGNORECASE,
 )
 # What ends a group's name that began with `[Group`. Lines of forms that are not here have it, too, and then any text.
@@ -349,8 +348,6 @@ def _offset_ms(offset: str) -> int:
 
 def _readings_of(text: str) -> list[_Reading]:
     """What a message says by each form that it may have."""
-    if text.startswith(_DELETED[0]) and _DELETED[1] in text:
-        return [(_DELETED[2], {"reason": text[len(_DELETED[0]) :].rpartition(_DELETED[1])[0]})]
     text = text.removesuffix(".")
     is_list = text.startswith(_LISTS) and text.endswith(_LIST_ENDS)
     if len(text) > MAX_LINE_CHARACTERS and not is_list:

@@ -109,9 +109,6 @@ class BrokerLog:
 
     def apply(self, event: LogEvent) -> None:
         """Apply one line."""
-        if event.kind == "deleted":
-            # Which groups these are cannot be known: names may hold ", ". One that is made anew counts from 0.
-            return
         if event.kind == "unloaded":
             # Another broker goes on with it; what is under way here does not end here.
             self._forget(event.group)

@@ -89,10 +89,6 @@ def read_truth(events: Iterable[LogEvent], book: Book) -> Truth:
         if event.kind.startswith("modern") or event.kind == "epoch":
             truth.departures += _modern(event, book)
             continue
-        if event.kind == "deleted":
-            for name in event.reason.split(", "):
-                groups.pop(name, None)
-            continue
         if event.kind == "static_replaced":
             truth.static_replaced.append(event)
         group = groups.setdefault(event.group, _Classic(event.group, book))

@@ -120,11 +120,6 @@ FORMS = [
         "modern_fenced",
         {"reason": "the member session expired."},
     ),
-    (
-        new("The following groups were deleted: g, h. A total of 3 offsets were removed."),
-        "deleted",
-        {"reason": "g, h"},
-    ),
     (old("Unloading group metadata for g with generation 4"), "unloaded", {"generation": 4}),
     (new("[GroupId=g] Unloading group metadata for generation 4."), "unloaded", {"generation": 4}),
 ]
@@ -134,7 +129,7 @@ FORMS = [
 def test_forms(line: str, kind: str, fields: dict[str, object]) -> None:
     event = read(line)
     assert event.kind == kind
-    assert event.group == ("" if kind == "deleted" else "g")
+    assert event.group == "g"
     if f" {M} " in line or f"={M}" in line:
         assert event.member == M
     assert {name: getattr(event, name) for name in fields} == fields
@@ -208,6 +203,7 @@ NOTHING = [
     (json.dumps({"message": PLAIN, "instant": 4, "time": "noon"}), 1),  # 16
     ('{"message": 5, "x": "[GroupCoordinator 1]: "}', 0),  # 17: JSON without a message
     (old("Group g transitioned to Dead in generation 0"), 0),
+    (new("The following groups were deleted: members, h. A total of 3 offsets were removed."), 0),
     (new("Generated 1 tombstone records while cleaning up group metadata in 0 milliseconds."), 0),
     (new("[GroupId g] Static member m with instance id i is fenced by existing member n."), 0),
     ("[" * 100_000 + "[GroupCoordinator", 0),  # 18
