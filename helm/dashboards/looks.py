@@ -18,7 +18,6 @@ ORANGE: Final = "#E69F00"
 VERMILION: Final = "#D55E00"
 PURPLE: Final = "#CC79A7"
 GREY: Final = "#999999"
-PALE: Final = "#DDDDDD"
 
 
 class Shown(NamedTuple):

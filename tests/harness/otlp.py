@@ -30,8 +30,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import (
 )
 
 REQUESTS = {"/v1/logs": ExportLogsServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
-GRPC_MOST_BYTES = 4 * 1024 * 1024
-"""What a gRPC server takes unless told, the collector's too."""
 
 
 class Receiver:

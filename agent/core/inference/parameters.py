@@ -89,9 +89,6 @@ class InferenceParameters:
     cooperative_rejoin_ms: int = 20_000
     """The same where the broker's log tells: within this time members poll, and so rejoin. Chosen. Weight 0."""
 
-    rejoin_ms: int = 500
-    """From the heartbeat that tells a member of a rebalance to its JoinGroup. Chosen. Weight 0."""
-
     process_start_ms: int = 250
     """A process takes so long to start and join, at the least. Rig: programs in Go and C."""
 

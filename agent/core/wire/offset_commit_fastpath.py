@@ -26,14 +26,13 @@ _OFFSET_COMMIT = RECORD_TYPES[1]
 _V3 = struct.Struct(">hqihq")
 _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
-_LENGTH, _PARTITION, _OFFSET = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_LENGTH, _PARTITION = struct.Struct(">h"), struct.Struct(">i")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
 _KEY_START = struct.Struct(">hh")  # key type, length of the group's name
 _LONGEST_NAME = 0x7FFF
 
-_ID_SIZE = 16
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 _EMPTY_V3 = b"\x00\x00"

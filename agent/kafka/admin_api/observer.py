@@ -48,12 +48,6 @@ TICK_S = 0.05
 """The shortest rest of the thread: what is due within it is done together."""
 STOP_S = 1.0
 
-_REFUSED = {
-    AdminOutcome.DENIED: "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried",
-    AdminOutcome.UNSUPPORTED: "the observer has no answer to %s: %s; others are tried",
-}
-_NO_ANSWER = "the observer has no answer to %s: %s; it goes on trying"
-
 
 class AdminObserver:
     """Started by the agent once it has caught up, stopped with it. A witness

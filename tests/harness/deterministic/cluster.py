@@ -21,7 +21,7 @@ from agent.core.records import RawRecord
 from tests.harness.deterministic.scheduler import Scheduler
 
 TOPIC, STATE_TOPIC = "__consumer_offsets", "__transaction_state"
-_LATEST, _EARLIEST = -1, -2
+_EARLIEST = -2
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,11 +158,6 @@ class Play:
     def pods(self, app: str) -> list[Lived]:
         return [it for it in self.kubelets.pods.values() if it.app == app and it.told_to_end_ms is None]
 
-    def node_of(self, pod: Lived) -> str:
-        (found,) = [it for it in self.world.list("pods") if it["metadata"]["name"] == pod.name]
-        node: str = found["spec"]["nodeName"]
-        return node
-
     def act(self, app: str, left: str | None, joined: str | None, words: str = "") -> None:
         self.acts[app] = Act(now_ms(), app, left, joined, words)
 

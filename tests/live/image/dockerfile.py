@@ -14,9 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-_OF_THIS_MACHINE = ("HOME", "LANG", "PIP_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE")
-"""How it gets at packages."""
-
 
 class Instruction(NamedTuple):
     """`RUN`, `COPY` and so on, with the rest of its line; lines that go on are joined."""

@@ -76,13 +76,6 @@ def until(replicas, done, within_s=40.0):
             replica.step()
 
 
-def all_read(replicas, ends):
-    at: dict[int, int] = {}
-    for it in replicas:
-        at |= it.at
-    return sum(len(it.at) for it in replicas) == PARTITIONS and all(at.get(n) == end for n, end in ends.items())
-
-
 def test_partitions_move_and_each_record_is_read_once(conf):
     kept: dict[int, int] = {}
     ends = dict.fromkeys(range(1, PARTITIONS), 0)

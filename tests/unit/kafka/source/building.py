@@ -14,7 +14,6 @@ from agent.kafka.source.problems import SegmentProblem
 from agent.kafka.source.segments import PartitionLog, discover
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-CONTROL = 0x20
 
 
 def key(offset: int) -> bytes:

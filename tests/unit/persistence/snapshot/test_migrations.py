@@ -88,9 +88,6 @@ class Thing:
     __slots__ = ("a", "fresh", "named")
 
 
-OLD = {"a": int, "dropped": list[int], "name": str}
-
-
 def test_added_renamed_and_removed_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "FORMAT", 5)
     monkeypatch.setattr(codec, "FORMAT", 5)

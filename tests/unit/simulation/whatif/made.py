@@ -11,8 +11,6 @@ from agent.core.wire.classic import MemberMetadata
 from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording
 from tests.unit.core.shadow import build as b
 
-SECOND_MS = 1_000
-
 
 class History(b.Log):
     """One group's records. Generations count by themselves, and time is told in milliseconds after `b.T0`."""
