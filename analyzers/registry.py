@@ -61,7 +61,7 @@ def parse_analyzer_names(names: str) -> list[str] | None:
 def select_analyzers(
     names: Collection[str] | None = None, tuning: Mapping[str, str] | None = None
 ) -> AnalyzerSelection:
-    """The analyzers to run: all unless told, with `tuned` settings (`analyzer.setting` to the value's text).
+    """The analyzers to run: all unless told, with `tuning` (`analyzer.setting` to the value's text).
 
     Raises `AnalyzerConfigError`.
     """

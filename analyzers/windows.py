@@ -346,8 +346,8 @@ def leaves_without_goodbye(member: Member) -> bool:
 class LostMember:
     """A member that the group lost to a timeout. Times are epoch milliseconds.
 
-    `back_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the old
-    one still stood, which only a new process begins. `with_all`: the group was empty then.
+    `returned_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the
+    old one still stood, which only a new process begins. `emptied_group`: the group was empty then.
     """
 
     member: Member

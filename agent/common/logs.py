@@ -1,8 +1,8 @@
 """Logging: one record is one line, as text or as a JSON object, whatever the record holds.
 
 Log records quote strangers: names of groups, what a broker answered, an exception's words. So a line break or an
-escape sequence of theirs is shown as an escape, a line has at most `MOST_BYTES`, and what one place in the code says
-again and again (a million records that cannot be decoded) is counted after `MOST_ALIKE` a minute.
+escape sequence of theirs is shown as an escape, a line has at most `MAX_LINE_BYTES`, and what one place in the code
+says again and again (a million records that cannot be decoded) is counted after `MAX_REPEATS` a minute.
 
 Everything goes through here: `configure` takes over the root logger, Python's warnings, and exceptions that nobody
 caught. librdkafka logs to `LIBRDKAFKA` where its client is given `logger=logging.getLogger(LIBRDKAFKA)`.

@@ -81,10 +81,10 @@ class GroupQueries(Protocol):
         """Whether answers are whole and fresh now."""
 
     def groups(self) -> list[JsonObject]:
-        """Every group's row (`agent.presentation.json_views.group_form`), by name."""
+        """Every group's row (`agent.presentation.json_views.group_json`), by name."""
 
     def describe(self, group: str) -> JsonObject | None:
-        """One group in full (`describe_form`); None if there is none of that name.
+        """One group in full (`describe_json`); None if there is none of that name.
 
         Raises `AmbiguousGroup` where several clusters have one.
         """

@@ -100,10 +100,10 @@ def _run_step(step: ShutdownStep, end: float) -> StepOutcome:
 class Shutdown:
     """SIGTERM and SIGINT unless told, from entering the block until the process ends. Only the main thread may enter.
 
-        with Stopping(on_ask=server.drain) as stopping:
+        with Shutdown(server.drain) as shutdown:
             …                             # start; a signal that comes meanwhile is kept
-            stopping.wait()
-            code = stopping.stop([Step("reader", agent.stop, 5), …])
+            shutdown.wait()
+            code = shutdown.stop([ShutdownStep("reader", agent.stop, 5), …])
 
     A signal that the process was started to ignore (SIGINT, in a shell's background job) stays ignored.
     """
@@ -117,7 +117,7 @@ class Shutdown:
     ) -> None:
         """`on_request` is called as soon as a stop is asked for, in the thread that sees signals: it must not wait.
         `signals` ask for it."""
-        self._on_ask, self._signals = on_request, signals
+        self._on_request, self._signals = on_request, signals
         self._total_s = total_s
         self._lock = threading.Lock()
         self._asked = threading.Event()
@@ -158,8 +158,8 @@ class Shutdown:
             if self.is_requested:
                 return
             self._ends_at = time.monotonic() + self._total_s + OVERTIME_S
-            if self._on_ask is not None:
-                self._on_ask()
+            if self._on_request is not None:
+                self._on_request()
             self._asked.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:

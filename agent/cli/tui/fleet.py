@@ -140,7 +140,7 @@ def build_fleet(
     health: Health = ALL_WELL,
     cache: RowCache | None = None,
 ) -> Fleet:
-    """All rows. `late` counts rebalances of late; `known` is kept from one call to the next."""
+    """All rows; `cache` is kept from one call to the next."""
     worst_first = sorted(findings, key=lambda it: (-severity_rank(it), it["since_ms"], it["analyzer"]))
     # An agent of one cluster may name it in events and not in rows.
     named = any(form.get("cluster") is not None for form in groups)
@@ -262,7 +262,7 @@ def _unknown_last(value: int | None) -> int:
 
 
 def sorted_rows(rows: Iterable[FleetRow], sort: str = "t", search: str = "") -> list[FleetRow]:
-    """Those in which every word of `wanted` is found, in an order of `SORTS`."""
+    """Those in which every word of `search` is found, in an order of `SORTS`."""
     words = search.casefold().split()
     found = [row for row in rows if all(word in row.search_text for word in words)]
     found.sort(key=SORTS[sort][1])

@@ -60,9 +60,9 @@ class ClusterDiagnosis:
         observe: RecordObserver | None = None,
         lag_source: LagSource | None = None,
     ) -> None:
-        """`on_failure` is told of analyzers that raise; without it their `Failure` is raised. `observe` is told of
-        each record that changes a group, where any analyzer runs, after a restore too. `lag_source`: where lag is
-        known from, if it is."""
+        """`on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `observe` is
+        told of each record that changes a group, where any analyzer runs, after a restore too. `lag_source`: where
+        lag is known from, if it is."""
         self.mirror = mirror
         self._makes = chosen.makes
         self._on_failure = on_failure

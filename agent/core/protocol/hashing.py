@@ -119,8 +119,8 @@ def _rotated(value: int, by: int) -> int:
 def hash_map_order(texts: Iterable[str], max_size: int = 0) -> list[str]:
     """The order in which Java's `HashMap` gives these keys, which were put into it in the order given.
 
-    A broker elects the first member in that order. `most` is the greatest number of keys that the map ever held: it
-    grows with them and never shrinks. (A bucket of nine and more keys becomes a tree, whose order is not followed.)
+    A broker elects the first member in that order. `max_size` is the greatest number of keys that the map ever held:
+    it grows with them and never shrinks. (A bucket of nine and more keys becomes a tree; its order is not followed.)
     """
     keys = list(texts)
     size = hash_map_capacity(max(len(keys), max_size))

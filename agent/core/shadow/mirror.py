@@ -54,7 +54,7 @@ class RejectedRecord(NamedTuple):
 
 
 class PartitionMirror:
-    """The groups of one partition. State changes by `replay` and `replay_run` alone."""
+    """The groups of one partition. State changes by `replay` and `replay_batch` alone."""
 
     STATE: ClassVar = StateFields(
         {
@@ -200,7 +200,7 @@ class PartitionMirror:
         return self.origins.attach(transitions, self._origin_source)
 
     def take_rejects(self) -> list[RejectedRecord]:
-        """The latest records that could not be decoded, since the last call; at most `KEPT_REJECTS`."""
+        """The latest records that could not be decoded, since the last call; at most `MAX_REJECTS`."""
         taken = list(self.rejects)
         self.rejects.clear()
         return taken

@@ -41,9 +41,9 @@ class ReportData:
     step: Step
     most_groups: int
     totals: Row
-    """`ranking.totals`."""
+    """`ranking.TOTALS`."""
     departures: Rows
-    """`ranking.departures`."""
+    """`ranking.DEPARTURES`."""
     origins: Rows
     """`ranking.ORIGINS`."""
     ranking: Rows
@@ -54,19 +54,19 @@ class ReportData:
     starts: Sequence[str]
     """Every step of the range."""
     steps: Rows
-    """`times.steps`."""
+    """`times.STEPS`."""
     causes: Rows
     heat_map: Rows
     deploys: Rows
     deploys_total: int
     kinds: Rows
-    """`deploys.kinds`."""
+    """`deploys.KINDS`."""
     halves: Comparison | None
     """The second half of the range against the first; None where it is under two days."""
     compared: Comparison | None
     gains: Gains | None
     findings: Rows
-    """`ranking.findings`."""
+    """`ranking.FINDINGS`."""
     unknown: Row
     """`ranking.unknown`."""
     made_at_ms: int

@@ -95,7 +95,7 @@ class JoinPhaseObservations:
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """When the join phase began that ended at `end_ms`, both by the broker's clock; None if it was not seen.
 
-        To be asked in the order of the records, after `arrived` for theirs.
+        To be asked in the order of the records, after `record_arrived` for theirs.
         """
         with self._lock:
             lead = self._clock_offset.ahead_ms(self._broker)

@@ -66,7 +66,7 @@ class OffsetAnswers:
 
 
 class OffsetRequests:
-    """One thread's. Nothing here raises for what the world does: `Answers.errors` says what was wrong."""
+    """One thread's. Nothing here raises for what the world does: `OffsetAnswers.errors` says what was wrong."""
 
     def __init__(self, conf: Mapping[str, str], is_stopped: Callable[[], bool]) -> None:
         """Raises `SourceMisconfigured`. `is_stopped` is asked between batches."""

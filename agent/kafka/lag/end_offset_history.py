@@ -166,7 +166,7 @@ class EndOffsetHistory:
         ]
 
     def add_missing(self, places: Iterable[PartitionId]) -> None:
-        """There are no such partitions, the brokers say, when the rest was `seen`.
+        """There are no such partitions, the brokers say.
 
         Once may be a broker that does not know yet: nothing is told as long as it says so. Twice, they are forgotten.
         """

@@ -21,7 +21,7 @@ log = logging.getLogger("kshadow")
 
 POLL_S = 0.5
 WAIT_S = 0.2
-"""How long an answer waits for lines that are not there yet, at most once in `PATIENCE_EVERY_S`."""
+"""How long an answer waits for lines that are not there yet, at most once in `WAIT_EVERY_S`."""
 
 WAIT_EVERY_S = 2.0
 FRESH_MS = 10_000

@@ -67,7 +67,7 @@ class SinkReading:
     buffered: int
     """Waiting, in memory or in the spool."""
     dropped: Mapping[str, int]
-    """By reason: a name of `buffer.REASONS`."""
+    """By reason: a name of `buffer.DROP_REASONS`."""
     oldest_age_s: float | None
     """For how long the oldest that waits has been waiting; None where none does."""
     healthy: bool

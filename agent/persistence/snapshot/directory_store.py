@@ -26,7 +26,7 @@ _REASONS = {
 
 
 class DirectoryStore:
-    """A `Store` in a directory, which is made if it is not there."""
+    """A `SnapshotStore` in a directory, which is made if it is not there."""
 
     def __init__(self, directory: str | Path) -> None:
         """Raises `StoreError`: `in_use` if another process has it."""

@@ -80,7 +80,7 @@ def fields_of(it: object) -> dict[str, Any]:
 
 
 def pack(analyzer: Analyzer | ClusterAnalyzer) -> dict[str, Any]:
-    """Its state by attribute. Raises `NotPlain`."""
+    """Its state by attribute. Raises `UnsupportedValue`."""
     writer = _Writer(classes_of(type(analyzer)))
     return {name: writer.write(value, name, 0) for name, value in fields_of(analyzer).items() if name not in SETTINGS}
 

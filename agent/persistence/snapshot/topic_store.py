@@ -1,6 +1,6 @@
 """Snapshots as records of a compacted topic: for agents without a disk, and for those that take over from others.
 
-Under the key `<cluster id>/<name>` stands a head. A snapshot of up to `CHUNK` bytes is in it; of a larger one it
+Under the key `<cluster id>/<name>` stands a head. A snapshot of up to `CHUNK_BYTES` is in it; of a larger one it
 says where its chunks are: under `<cluster id>/<name>/<0 or 1>/<number>`. The chunks of the next are written beside
 those of the one that is there, then the head, and only then are the old ones deleted; so whoever reads finds the old
 one or the new one, whole, and compaction leaves nothing else.

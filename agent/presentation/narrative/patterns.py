@@ -57,7 +57,7 @@ def rolling_restart_phrase(rebalances: Sequence[Rebalance]) -> str:
 
 
 def find_crash_loops(rebalances: Sequence[Rebalance], causes: Collection[str] = TIMEOUT_CAUSES) -> list[CrashLoop]:
-    """Clients that went by causes `of` (were taken out, unless told) and came back, the most frequent first."""
+    """Clients that went by these causes (were taken out, unless told) and came back, the most frequent first."""
     losses: dict[tuple[str, str], list[Departure]] = {}
     returns: Counter[tuple[str, str]] = Counter()
     for it in rebalances:

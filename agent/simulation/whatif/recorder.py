@@ -84,7 +84,7 @@ class GroupRecorder:
         self._made_ms: int | None = None
 
     def replay_batch(self, mirror: PartitionMirror, run: RecordBatch) -> list[Transition]:
-        """Apply a run as `mirror.replay_run` does, and keep what each record makes of the group."""
+        """Apply a run as `mirror.replay_batch` does, and keep what each record makes of the group."""
         out: list[Transition] = []
         index, in_bulk = 0, True
         while index < len(run):

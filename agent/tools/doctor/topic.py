@@ -31,7 +31,7 @@ WATCH_S = 3.0
 STAMPED_MS = 100
 """How long before a record shows it may have been stamped: coordinators gather a batch, and replicas take it over."""
 SKEW_MS = 5000
-"""What a run can bear: time passes that much behind the clock (`agent.runtime.agent.GRACE_S`)."""
+"""What a run can bear: time passes that much behind the clock (`agent.runtime.reader_loop.GRACE_S`)."""
 
 
 @dataclass(slots=True)

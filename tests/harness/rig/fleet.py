@@ -1,7 +1,7 @@
 """Client processes: started under names of their own, told what to do, killed, frozen, and all gone at the end.
 
 Owns processes and the threads that read what they say into the ledger. Each client runs in a session of its own;
-a `Leash` ends them if we die.
+a `ProcessReaper` ends them if we die.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class PartitionSpread(NamedTuple):
 
 
 class AssignmentOutcome(NamedTuple):
-    """An assignor's answer when all rounds are over, against what members have (`Subscribed.owned`).
+    """An assignor's answer when all rounds are over, against what members have (`MemberSubscription.owned`).
 
     `moves`: partitions whose owner changes. `stopped`: partitions that stop on the way; with an eager assignor all
     that anyone has. `rounds`: rebalances until then.

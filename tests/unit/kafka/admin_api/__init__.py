@@ -1,1 +1,1 @@
-"""Tests of `agent.kafka.admin_api` without a broker; with one: `tests/integration/test_observer.py`."""
+"""Tests of `agent.kafka.admin_api` without a broker; with one: `tests/live/kafka/admin_api`."""

@@ -49,8 +49,8 @@ class FixedLags(ScrapedLags):
 
 
 def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | None = None) -> list[GroupReading]:
-    """`agent.serving.metrics.group_collector.Groups.read`, from the views of the mirror alone; of one partition
-    of the topic."""
+    """`agent.serving.metrics.group_collector.GroupCollector.read`, from the views of the mirror alone; of one
+    partition of the topic."""
     out = []
     for view in state.mirror.views():
         number, name = view.coordinator_partition, view.group

@@ -97,7 +97,7 @@ class Replayed(ServedQueries):
         return self.recordings.recording(group)
 
     def readings(self) -> Readings:
-        """As `Agent.readings`: nothing of groups before the topic was read to its end."""
+        """As `AgentQueries.readings`: nothing of groups before the topic was read to its end."""
         readings = Readings(
             caught_up=dict.fromkeys(self.mirror.partitions, self.has_caught_up),
             behind_records=dict.fromkeys(self.mirror.partitions, 0 if self.has_caught_up else 6),
