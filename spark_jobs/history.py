@@ -62,10 +62,10 @@ class HistoryFiles:
             inside = root.paths(days)
             read = self._spark.read.schema(FILES)
             if inside:
-                check_files(self._spark, inside, EVENTS)
+                check_files(self._spark, inside)
                 frames.append(read.option("basePath", root.path).parquet(*inside))
             if root.loose:
-                check_files(self._spark, root.loose, EVENTS)
+                check_files(self._spark, root.loose)
                 frames.append(read.parquet(*root.loose))
         if not frames:
             frames = [self._spark.createDataFrame([], FILES)]

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from agent.history.days import Days
 from agent.history.errors import HistoryError, HistoryUnreachable
-from agent.history.input_schema import check_columns
+from agent.history.input_schema import EVENTS, check_columns
 from spark_jobs.errors import JobError
 from spark_jobs.writing import DATE, hadoop_files
 
@@ -69,11 +69,11 @@ def files_below(spark: SparkSession, paths: Iterable[str]) -> Iterator[Any]:
                     yield status
 
 
-def check_files(spark: SparkSession, paths: Iterable[str], wanted: Any) -> None:
+def check_files(spark: SparkSession, paths: Iterable[str]) -> None:
     """Look at the footer of every file below paths. Raises `HistoryError` for one that is damaged, or lacks a column
-    of `wanted` (an Arrow schema), or has it with another type."""
+    of `EVENTS`, or has it with another type."""
     for schema, file in schemas_of(spark, paths):
-        check_columns(file, to_arrow_schema(schema), wanted)
+        check_columns(file, to_arrow_schema(schema), EVENTS)
 
 
 def schemas_of(spark: SparkSession, paths: Iterable[str]) -> Iterator[tuple[StructType, str]]:

@@ -107,10 +107,10 @@ def _lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array(it, pa.binary()) for it in columns], ["key", "value"])
 
 
-def batches_of(rows: Iterable[Row], schema: Any = SCHEMA, size: int = BATCH) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: Iterable[Row], schema: Any = SCHEMA) -> Iterator[pa.RecordBatch]:
     """Rows as Arrow, so many at a time."""
     rows = iter(rows)
-    while some := list(islice(rows, size)):
+    while some := list(islice(rows, BATCH)):
         yield batch_of(some, schema)
 
 

@@ -27,7 +27,7 @@ def _furthest_behind() -> str:
     """Of the partitions that were the furthest behind at some time of the range: the same ones all along."""
     behind = selected("kshadow_topic_behind_records", AGENT)
     peaks = f"max by (cluster, instance, partition) (max_over_time({behind}{AT_END}))"
-    by_partition = of_agent("kshadow_topic_behind_records", AGENT, "partition")
+    by_partition = of_agent("kshadow_topic_behind_records", "partition")
     return f"{by_partition} and on (cluster, instance, partition) topk({TOP}, {peaks})"
 
 
@@ -54,7 +54,7 @@ def _numbers() -> Row:
                     "none",
                     NO_AGENT,
                 ),
-                Q(of_agent("kshadow_source_healthy", AGENT), _NAME),
+                Q(of_agent("kshadow_source_healthy"), _NAME),
                 mappings=value_map(_YES),
             ),
             number(
@@ -66,7 +66,7 @@ def _numbers() -> Row:
                     "short",
                     NO_AGENT,
                 ),
-                Q(of_agent("kshadow_topic_behind_records", AGENT), _NAME),
+                Q(of_agent("kshadow_topic_behind_records"), _NAME),
                 colors=steps("text", (10_000, ORANGE), (1_000_000, VERMILION)),
             ),
             number(
@@ -79,7 +79,7 @@ def _numbers() -> Row:
                     NO_ADMIN,
                 ),
                 Q(
-                    f"sum by (cluster, instance) ({of_agent('kshadow_shadow_divergence_groups', AGENT, 'field')})",
+                    f"sum by (cluster, instance) ({of_agent('kshadow_shadow_divergence_groups', 'field')})",
                     _NAME,
                 ),
                 colors=steps("text", (1, VERMILION)),
@@ -136,7 +136,7 @@ def _reading() -> Row:
                     NO_TRANSACTION,
                 ),
                 Q(
-                    f"{of_agent('kshadow_topic_open_transaction_seconds', AGENT, 'partition')} > 0",
+                    f"{of_agent('kshadow_topic_open_transaction_seconds', 'partition')} > 0",
                     f"{{{{partition}}}} {_NAME}",
                 ),
                 size=_HALF,
@@ -164,7 +164,7 @@ def _reading() -> Row:
                     "none",
                     NO_SHARES,
                 ),
-                Q(of_agent("kshadow_partitions_owned", AGENT), _NAME),
+                Q(of_agent("kshadow_partitions_owned"), _NAME),
                 size=Size(6, 7),
                 calcs=("lastNotNull",),
                 decimals=0,
@@ -191,7 +191,7 @@ def _reading() -> Row:
                     "none",
                     NO_AGENT,
                 ),
-                Q(counted_or_none("kshadow_decode_errors", "reason"), f"{{{{reason}}}} {_NAME}"),
+                Q(counted_or_none("kshadow_decode_errors"), f"{{{{reason}}}} {_NAME}"),
                 size=_HALF,
                 decimals=0,
                 steps_=True,

@@ -207,9 +207,9 @@ def number(
     return panel
 
 
-def name_only(says: Says, *queries: Q, size: Size = SMALL) -> stat.Panel:
+def name_only(says: Says, *queries: Q) -> stat.Panel:
     """The names of series: what is told by a label."""
-    panel = number(says, *queries, size=size)
+    panel = number(says, *queries, size=SMALL)
     return panel.text_mode(common.BigValueTextMode.NAME)
 
 

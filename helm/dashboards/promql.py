@@ -48,9 +48,9 @@ def most(name: str, where: str, *by: str) -> str:
     return f"max by ({', '.join((*BY_GROUP, *by))}) ({selected(name, where)})"
 
 
-def of_agent(name: str, where: str, *by: str) -> str:
+def of_agent(name: str, *by: str) -> str:
     """What each agent says of each cluster."""
-    return f"max by ({', '.join((*BY_AGENT, *by))}) ({selected(name, where)})"
+    return f"max by ({', '.join((*BY_AGENT, *by))}) ({selected(name, AGENT)})"
 
 
 def since_last_bar(name: str, where: str, *by: str, each: tuple[str, ...] = BY_GROUP, seen: str = "") -> str:
@@ -131,10 +131,10 @@ def rate(name: str, where: str, *by: str) -> str:
     return f"max by ({', '.join((*BY_AGENT, *by))}) (rate({selected(name, where)}[$__rate_interval]))"
 
 
-def counted_or_none(name: str, label: str) -> str:
-    """A counter since the agent's start, zero for the agents that have none yet: it begins with the first event."""
-    counted, agents = of_agent(name, AGENT, label), of_agent("kshadow_source_healthy", AGENT)
-    none = f'label_replace(0 * {agents}, "{label}", "none", "", "")'
+def counted_or_none(name: str) -> str:
+    """A counter by reason since the agent's start, zero for agents that have none: it begins with the first event."""
+    counted, agents = of_agent(name, "reason"), of_agent("kshadow_source_healthy")
+    none = f'label_replace(0 * {agents}, "reason", "none", "", "")'
     return f"{counted} or {none} unless on (cluster, instance) {counted}"
 
 

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from agent.history.rolling import (
-    BATCH,
     CARRIED,
     ROWS,
     GroupEvent,
@@ -66,7 +65,7 @@ def events_needed(events: DataFrame, within: Range) -> DataFrame:
 
 def _reducer(within: Range, history: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches_of(with_date(roll_up_groups(_events(batches), within, history)), ROWS, BATCH)
+        return batches_of(with_date(roll_up_groups(_events(batches), within, history)), ROWS)
 
     return reduce
 

@@ -158,7 +158,7 @@ def _entry(line: TimelineEntry, width: int) -> list[Line]:
     return wrapped(first, text, width, "", 12)
 
 
-def findings_summary(findings: Sequence[JsonView], width: int, now_ms: int) -> list[Line]:
+def findings_summary(findings: Sequence[JsonView], width: int) -> list[Line]:
     """Open findings, a line each and one for its advice: in full they stand further down."""
     if not findings:
         return [heading("Findings", "none open", width)]
@@ -182,7 +182,7 @@ def one_column(watched: GroupState, width: int) -> list[Line]:
         fact_lines(watched, width),
         members_section(watched, width),
         lag_section(watched, width),
-        findings_summary(watched.findings, width, watched.at_ms),
+        findings_summary(watched.findings, width),
         timeline_section(watched, width),
         found if watched.findings else [],
     ]

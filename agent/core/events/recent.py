@@ -70,9 +70,10 @@ class RecentEvent:
 
     __slots__ = ("at_ms", "form", "is_finding", "number", "size")
 
-    def __init__(self, at_ms: int, form: EventForm, is_finding: bool, number: int = 0) -> None:
-        """`number`: the how many-th it is; those of before have none."""
-        self.at_ms, self.form, self.is_finding, self.number = at_ms, form, is_finding, number
+    def __init__(self, at_ms: int, form: EventForm, is_finding: bool) -> None:
+        self.at_ms, self.form, self.is_finding = at_ms, form, is_finding
+        self.number = 0
+        """The how many-th it is; those of before have none."""
         self.size = _one_size[estimated_bytes(form)]
         """What it takes at most, in whatever form, by estimate."""
 

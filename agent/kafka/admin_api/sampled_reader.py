@@ -351,7 +351,7 @@ class SampledReader:
             if it.refusals:
                 self._cluster.interval.restart_in(RETRY_S, now)
             elif it.cluster_id or it.brokers:
-                self._take_cluster(it, now)
+                self._take_cluster(it)
         elif self._list.take(it):
             self._pace(self._list, self._list_pauses, it, now)
             if it.groups or not it.refusals:
@@ -377,7 +377,7 @@ class SampledReader:
         self._session.answered(now)
         self._answered_at = now
 
-    def _take_cluster(self, it: AdminAnswer, now: float) -> None:
+    def _take_cluster(self, it: AdminAnswer) -> None:
         self._brokers = max(it.brokers, 1)
         found = LogId(it.cluster_id, TOPIC_ID)
         if self._log_id is None:

@@ -104,19 +104,19 @@ def has_kafkas_id(cluster_id: str | None) -> bool:
     return cluster_id is not None and _KAFKAS_ID.fullmatch(cluster_id) is not None
 
 
-def sample_placement(conf: Mapping[str, str], partitions: int, timeout_s: float = TIMEOUT_S) -> GroupPlacement:
+def sample_placement(conf: Mapping[str, str], partitions: int) -> GroupPlacement:
     """Where the groups of the newest records stand, until that tells the rule or there are no more of them.
 
     Raises `SourceError`.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + TIMEOUT_S
     with kafka_errors(misconfigured):
         consumer = new_consumer({**consumer_properties(conf), "isolation.level": "read_uncommitted"})
     seen: dict[str, int] = {}
     with closing(consumer):
         numbers = range(partitions)
-        begins = offsets_at(consumer, TOPIC, numbers, EARLIEST, timeout_s)
-        ends = offsets_at(consumer, TOPIC, numbers, LATEST, timeout_s)
+        begins = offsets_at(consumer, TOPIC, numbers, EARLIEST, TIMEOUT_S)
+        ends = offsets_at(consumer, TOPIC, numbers, LATEST, TIMEOUT_S)
         starts = {it: max(begins[it], ends[it] - RECORDS_PER_PARTITION) for it in numbers if begins[it] < ends[it]}
         consumer.assign([TopicPartition(TOPIC, number, at) for number, at in starts.items()])
         left = set(starts)

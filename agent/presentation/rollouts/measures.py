@@ -11,7 +11,7 @@ from agent.core.causes import TIMEOUT_CAUSES
 from agent.core.events.samples import LagNote
 from agent.core.inference.origins import OriginKind
 from agent.core.protocol.client_libraries import library_named
-from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+from agent.presentation.rollouts.parameters import PARAMETERS as P
 from agent.presentation.rollouts.turnover import Episode, Origin, RolloutDeparture
 
 CLEAN_EXITS = (0, 143)
@@ -86,7 +86,6 @@ class Rollout:
 def measure(
     episodes: Sequence[Episode],
     now_ms: int,
-    parameters: RolloutParameters = PARAMETERS,
     lags: Sequence[LagNote] = (),
 ) -> list[Rollout]:
     """What each of a group's rollouts came to, as of `now_ms`, in their order.
@@ -97,13 +96,13 @@ def measure(
     out: list[Rollout] = []
     for number, episode in enumerate(episodes):
         is_last = number + 1 == len(episodes)
-        is_over = not is_last or now_ms - episode.last_change_ms > parameters.gap_ms
+        is_over = not is_last or now_ms - episode.last_change_ms > P.gap_ms
         until_ms = now_ms if is_last else episodes[number + 1].began_ms
         before = out[-1].revision_to if out else None
         beside = [it for it in lags if episode.began_ms <= it.at_ms <= until_ms]
-        if beside and beside[0].at_ms - episode.began_ms > 1_000 * parameters.least_lag_s:
+        if beside and beside[0].at_ms - episode.began_ms > 1_000 * P.least_lag_s:
             beside = []
-        out.append(_measure(episode, before, until_ms, beside, is_over=is_over, parameters=parameters))
+        out.append(_measure(episode, before, until_ms, beside, is_over=is_over))
     return out
 
 
@@ -114,17 +113,16 @@ def _measure(
     lags_beside: Sequence[LagNote],
     *,
     is_over: bool,
-    parameters: RolloutParameters,
 ) -> Rollout:
-    loops = [it for it in episode.places if len(it.restarts_ms) >= parameters.crash_restarts]
+    loops = [it for it in episode.places if len(it.restarts_ms) >= P.crash_restarts]
     ended_ms = episode.replaced_ms if episode.replaced_ms is not None else episode.last_change_ms
     rest_from_ms = max([ended_ms, *(it.restarts_ms[-1] for it in loops)])
     is_through = episode.is_complete or is_over
-    steady_ms = _steady_ms(episode, rest_from_ms, until_ms, parameters.settle_ms) if is_through else None
+    steady_ms = _steady_ms(episode, rest_from_ms, until_ms, P.settle_ms) if is_through else None
     is_empty = steady_ms is None and is_through and episode.members_after == 0
     if steady_ms is not None:
         state = RolloutState.STEADY
-    elif is_over or (not is_empty and until_ms - rest_from_ms > parameters.unsteady_ms):
+    elif is_over or (not is_empty and until_ms - rest_from_ms > P.unsteady_ms):
         state = RolloutState.UNSTEADY
     else:
         state = RolloutState.RUNNING
@@ -141,7 +139,7 @@ def _measure(
         revision_to=episode.revision,
         began_ms=episode.began_ms,
         ended_ms=ended_ms,
-        over_ms=episode.last_change_ms + parameters.gap_ms,
+        over_ms=episode.last_change_ms + P.gap_ms,
         steady_ms=steady_ms,
         members_before=episode.members_before,
         members_after=episode.members_after,

@@ -35,7 +35,7 @@ from agent.core.events.events import SAMPLE, Event
 from agent.core.events.samples import LagNote
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.events import Departure, MemberRef, member_ref, parse_rebalance
-from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+from agent.presentation.rollouts.parameters import PARAMETERS as P
 
 Origin = Mapping[str, Any]
 
@@ -165,7 +165,8 @@ class Episode:
         """Whether Kubernetes says that it is a rollout."""
         return any(it.get("kind") == OriginKind.ROLLED_OUT for it in self.origins)
 
-    def is_rollout(self, parameters: RolloutParameters) -> bool:
+    @property
+    def is_rollout(self) -> bool:
         """By the rule of the module."""
         if self.is_by_kubernetes:
             return True
@@ -173,11 +174,7 @@ class Episode:
         if 2 * sum(it.origin is not None for it in old) > len(old) > 0:
             return False
         before = self.members_before
-        return (
-            before is not None
-            and before >= parameters.least_members
-            and self.replaced > parameters.replaced_share * before
-        )
+        return before is not None and before >= P.least_members and self.replaced > P.replaced_share * before
 
     # Who comes and goes.
 
@@ -270,14 +267,12 @@ class _Group:
     revisions: dict[str, str] = field(default_factory=dict)
 
 
-def find_rollouts(
-    events: Iterable[Event], *, members_now: int | None = None, parameters: RolloutParameters = PARAMETERS
-) -> list[Episode]:
+def find_rollouts(events: Iterable[Event], *, members_now: int | None = None) -> list[Episode]:
     """The rollouts that one group's events show, in order; `events` are in order, of one group.
 
     `members_now`: how many it has now, for where no event tells; None: not known.
     """
-    finder = _Finder(parameters)
+    finder = _Finder()
     for event in events:
         finder.observe(event)
     return finder.finish(members_now)
@@ -286,8 +281,7 @@ def find_rollouts(
 class _Finder:
     """Cuts events into episodes; `finish` gives those that are rollouts."""
 
-    def __init__(self, parameters: RolloutParameters) -> None:
-        self._parameters = parameters
+    def __init__(self) -> None:
         self._group = _Group()
         self._done: list[Episode] = []
         self._now: Episode | None = None
@@ -384,16 +378,16 @@ class _Finder:
         if (latest := self._after or self._now) is not None:
             quiet_ms = at_ms - latest.disturbances[-1].at_ms
             is_other = revision is not None and latest.revision not in (None, revision)
-            if at_ms - latest.last_change_ms > self._parameters.gap_ms or is_other:
+            if at_ms - latest.last_change_ms > P.gap_ms or is_other:
                 self._close()
             elif (
                 not latest.members_before
                 and latest.members_before is not None
-                and quiet_ms >= (self._parameters.begin_ms if is_leaving else self._parameters.settle_ms)
+                and quiet_ms >= (P.begin_ms if is_leaving else P.settle_ms)
             ):
                 # The group began.
                 self._close()
-            elif latest.is_complete and quiet_ms >= self._parameters.settle_ms:
+            elif latest.is_complete and quiet_ms >= P.settle_ms:
                 if self._after is not None:
                     self._settle_after()
                 self._after = Episode(at_ms, members_before, self._group.imbalance, at_ms)
@@ -417,16 +411,16 @@ class _Finder:
         before = self._now
         assert before is not None
         _cut(before, after)
-        if before.is_rollout(self._parameters):
+        if before.is_rollout:
             self._done.append(before)
         self._now = after
 
     def _is_own(self, after: Episode) -> bool:
         """Whether what followed a rollout is another, by the rule of the module. Else the new members of the first do
         not hold."""
-        if after.is_by_kubernetes or not after.is_rollout(self._parameters):
+        if after.is_by_kubernetes or not after.is_rollout:
             return after.is_by_kubernetes
-        is_looping = any(len(it.restarts_ms) >= self._parameters.crash_restarts for it in after.places)
+        is_looping = any(len(it.restarts_ms) >= P.crash_restarts for it in after.places)
         old = [it for it in after.departures if not it.is_new]
         if after.is_complete:
             return self._are_clean(old) or not any(it.restarts_ms for it in after.places)
@@ -434,12 +428,12 @@ class _Finder:
 
     def _are_clean(self, departures: Sequence[RolloutDeparture]) -> bool:
         clean = sum(it.cause in _CLEAN_CAUSES for it in departures)
-        return clean >= self._parameters.clean_share * len(departures)
+        return clean >= P.clean_share * len(departures)
 
     def _close(self) -> None:
         if self._after is not None:
             self._settle_after()
-        if self._now is not None and self._now.is_rollout(self._parameters):
+        if self._now is not None and self._now.is_rollout:
             self._done.append(self._now)
         self._now = None
 

@@ -31,7 +31,7 @@ from enum import StrEnum
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.words import about, clock, count, duration, join_words
 from agent.presentation.rollouts.measures import KILLED_AT_STOP, Rollout, RolloutState
-from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+from agent.presentation.rollouts.parameters import PARAMETERS as P
 
 
 class RolloutVerdict(StrEnum):
@@ -67,10 +67,10 @@ class Judgement:
     differences: tuple[Difference, ...] = ()
 
 
-def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameters = PARAMETERS) -> Judgement:
+def judge(rollout: Rollout, before: Rollout | None) -> Judgement:
     """The verdict on a rollout, beside the one `before` it."""
-    differences = () if before is None else tuple(_differences(rollout, before, parameters))
-    if harm := _harm(rollout, parameters):
+    differences = () if before is None else tuple(_differences(rollout, before))
+    if harm := _harm(rollout):
         return Judgement(RolloutVerdict.HARMFUL, tuple(harm), differences)
     if rollout.state is RolloutState.RUNNING:
         said = "The rollout is running: it is complete, and the group has yet to be steady."
@@ -89,7 +89,7 @@ def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameter
     if evicted := rollout.errors.get(OriginKind.EVICTED, 0):
         said = f"By Kubernetes, {count(evicted, 'new member')} {'was' if evicted == 1 else 'were'} evicted."
         return Judgement(RolloutVerdict.WORSE, (said,), differences)
-    if (lopsided := _lopsided(rollout, parameters)) is not None:
+    if (lopsided := _lopsided(rollout)) is not None:
         return Judgement(RolloutVerdict.WORSE, (lopsided,), differences)
     if before is None:
         return Judgement(
@@ -104,13 +104,13 @@ def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameter
     return Judgement(decisive.verdict, (_difference_sentence(decisive),), differences)
 
 
-def judge_all(rollouts: Sequence[Rollout], parameters: RolloutParameters = PARAMETERS) -> list[Judgement]:
+def judge_all(rollouts: Sequence[Rollout]) -> list[Judgement]:
     """The verdict on each, beside the one before it."""
     befores = [None, *rollouts[:-1]] if rollouts else []
-    return [judge(it, before, parameters) for it, before in zip(rollouts, befores, strict=True)]
+    return [judge(it, before) for it, before in zip(rollouts, befores, strict=True)]
 
 
-def _harm(rollout: Rollout, parameters: RolloutParameters) -> list[str]:
+def _harm(rollout: Rollout) -> list[str]:
     out = []
     if rollout.crash_loops:
         places = "One new member" if rollout.crash_loops == 1 else f"{rollout.crash_loops} new members"
@@ -119,7 +119,7 @@ def _harm(rollout: Rollout, parameters: RolloutParameters) -> list[str]:
     if errors:
         said = join_words([f"{n} {_ERRORS[kind]}" for kind, n in errors.items()])
         out.append(f"New members failed, by Kubernetes: {said}.")
-    if rollout.unclean_ends and rollout.unclean_ends >= parameters.unclean_share * rollout.left:
+    if rollout.unclean_ends and rollout.unclean_ends >= P.unclean_share * rollout.left:
         killed = rollout.errors.get(KILLED_AT_STOP, 0)
         how = f"; {killed} killed at the end of the grace period" if killed else ""
         out.append(
@@ -138,9 +138,9 @@ _ERRORS = {
 }
 
 
-def _lopsided(rollout: Rollout, parameters: RolloutParameters) -> str | None:
+def _lopsided(rollout: Rollout) -> str | None:
     before, after = rollout.imbalance_before, rollout.imbalance_after
-    if before is None or after is None or after < before + parameters.imbalance_growth:
+    if before is None or after is None or after < before + P.imbalance_growth:
         return None
     return (
         f"The group became lopsided: the largest share of partitions is {after:.1f} fair shares, "
@@ -148,7 +148,7 @@ def _lopsided(rollout: Rollout, parameters: RolloutParameters) -> str | None:
     )
 
 
-def _differences(now: Rollout, before: Rollout, parameters: RolloutParameters) -> list[Difference]:
+def _differences(now: Rollout, before: Rollout) -> list[Difference]:
     # Rollouts of more members cost more; lag is nobody's sum.
     scale = (
         now.members_replaced / before.members_replaced if before.members_replaced and now.members_replaced else 1.0
@@ -159,24 +159,24 @@ def _differences(now: Rollout, before: Rollout, parameters: RolloutParameters) -
             before.lag_peak_s,
             now.lag_peak_s,
             1.0,
-            parameters.stopped_factor,
-            parameters.least_lag_s,
+            P.stopped_factor,
+            P.least_lag_s,
         ),
         (
             "stopped_partition_ms",
             None if before.rebalances_of_unknown_cost else before.stopped_partition_ms,
             None if now.rebalances_of_unknown_cost else now.stopped_partition_ms,
             scale,
-            parameters.stopped_factor,
-            parameters.least_stopped_ms,
+            P.stopped_factor,
+            P.least_stopped_ms,
         ),
         (
             "rebalances",
             None if before.was_empty is not now.was_empty else before.rebalances,
             now.rebalances,
             scale,
-            parameters.rebalances_factor,
-            parameters.least_rebalances,
+            P.rebalances_factor,
+            P.least_rebalances,
         ),
     )
     return [

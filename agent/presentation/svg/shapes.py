@@ -53,7 +53,7 @@ def hatched(
     )
 
 
-def hatching(x: float, y: float, width: float, height: float, apart: float = 6) -> str:
+def hatching(x: float, y: float, width: float, height: float, apart: float) -> str:
     """The way of slanting lines that fill a box. They are drawn and no pattern: that would need an id in the page."""
     out = []
     along = apart / 2

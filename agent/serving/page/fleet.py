@@ -300,11 +300,11 @@ def causes_of(groups: Iterable[FleetGroup]) -> dict[str, list[int]]:
     return out
 
 
-def histogram(times_ms: Iterable[int], now_ms: int, span_ms: int = RECENT_MS, bins: int = BINS) -> list[int]:
+def histogram(times_ms: Iterable[int], now_ms: int) -> list[int]:
     """How many of the times fall into each piece of the past."""
-    counts = [0] * bins
+    counts = [0] * BINS
     for at_ms in times_ms:
-        back = (now_ms - at_ms) * bins // span_ms
-        if back < bins:
-            counts[bins - 1 - max(back, 0)] += 1
+        back = (now_ms - at_ms) * BINS // RECENT_MS
+        if back < BINS:
+            counts[BINS - 1 - max(back, 0)] += 1
     return counts

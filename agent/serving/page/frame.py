@@ -111,7 +111,7 @@ def document(page: Page) -> Markup:
 {main_part(page)}
 <footer class="foot">
 <p>kshadow {text(__version__)}. Times are UTC; this page was made at {timestamp(page.at_ms)}.
-<span class="apis">{_apis(page)}</span></p>
+<span class="apis">{_APIS}</span></p>
 </footer>
 {_KEYS}
 <p id="announce" class="sr" aria-live="polite"></p>
@@ -127,9 +127,7 @@ def _places(page: Page) -> str:
     )
 
 
-def _apis(page: Page) -> str:
-    paths = ("/metrics", "/api/v1/status", "/api/v1/groups", "/api/v1/findings")
-    return " ".join(link(path, path) for path in paths)
+_APIS = " ".join(link(path, path) for path in ("/metrics", "/api/v1/status", "/api/v1/groups", "/api/v1/findings"))
 
 
 _KEYS = """<dialog id="keys" aria-labelledby="keys-title">

@@ -68,8 +68,6 @@ def fetch_tools(
     *,
     cache: Path | None = None,
     extra: Sequence[str] = (),
-    progress: Progress | None = None,
-    timeout_s: float = 900.0,
 ) -> Jars:
     """Kafka's command line tools with all they need: of this version, or the newest published before it.
 
@@ -81,7 +79,7 @@ def fetch_tools(
     if at_home is not None and version in (None, at_home.version) and _holds(at_home, artifacts):
         return at_home
     version = min(version or DEFAULT_VERSION, NEWEST_TOOLS, key=_numbers)
-    return fetch_jars(version, cache=cache, extra=artifacts, progress=progress, timeout_s=timeout_s)
+    return fetch_jars(version, cache=cache, extra=artifacts)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

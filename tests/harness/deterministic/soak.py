@@ -150,7 +150,7 @@ class EndlessLog(PartitionLog):
 class SoakWorld(World):
     """A world that says how it goes, and keeps no answers."""
 
-    def run_measured(self, hours: float) -> list[tuple[float, float]]:
+    def run_measured(self) -> list[tuple[float, float]]:
         """Play it; by virtual hours, the megabytes of this process."""
         began_s, sizes = time.monotonic(), list[tuple[float, float]]()
         clock = time.monotonic
@@ -211,7 +211,7 @@ def soak(hours: float, seed: int = 0) -> int:
         world = SoakWorld(plan, root, knobs=knobs, logs=logs)
         began_s = time.process_time()
         with images_of_all(), patch.object(topic, "record_batches_of", record_batches_of):
-            sizes = world.run_measured(hours)
+            sizes = world.run_measured()
             print(f"played: {time.process_time() - began_s:.0f} s of CPU, {world.scheduler.steps} steps", flush=True)
             events = _judge(world, logs)
     finally:

@@ -272,10 +272,10 @@ class Cluster:
         body = {"status": {**more, "conditions": pod.conditions, "containerStatuses": statuses}}
         self.world.patch("pods", pod.name, body, sub="status")
 
-    def probe_fails(self, pod: PodHandle, probe: str = "liveness") -> None:
+    def probe_fails(self, pod: PodHandle) -> None:
         """kuberuntime_manager.go computePodActions."""
         container = pod.containers[0]
-        text = f"Container {container} failed {probe} probe, will be restarted"
+        text = f"Container {container} failed liveness probe, will be restarted"
         self.event(("Pod", pod.name, pod.uid), "Killing", text, "kubelet", path=f"spec.containers{{{container}}}")
 
     def disrupted(self, pod: PodHandle, reason: str, message: str, more: Manifest | None = None) -> None:

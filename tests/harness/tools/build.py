@@ -47,7 +47,7 @@ def build(tool: Tool, low_priority: bool = False) -> Path:
     for replaced in tool.replace:
         run("mod", "edit", "-replace", replaced)
     if tool.staged:
-        _take_staged(tool, work, run)
+        _take_staged(tool, run)
     if tool.lacks:
         _complete(tool, work, run)
     if tool.program:
@@ -104,7 +104,7 @@ def _complete(tool: Tool, work: Path, run: _Go) -> None:
     run("mod", "edit", "-replace", f"{tool.module}@{tool.version}={own}")
 
 
-def _take_staged(tool: Tool, work: Path, run: _Go) -> None:
+def _take_staged(tool: Tool, run: _Go) -> None:
     """1.36.3 of k8s.io/kubernetes goes with 0.36.3 of each staging repository."""
     described = json.loads(run("mod", "download", "-json", f"{tool.module}@{tool.version}"))
     own = Path(described["GoMod"]).read_text()

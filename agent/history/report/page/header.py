@@ -16,6 +16,7 @@ STATES = {
 }
 NEGLIGIBLE_CHANGE = 0.05
 """A smaller change is shown as none."""
+_MOST_NAMES = 6
 
 
 def header(found: ReportData) -> m.Markup:
@@ -54,10 +55,10 @@ def _range(found: ReportData) -> m.Markup:
     )
 
 
-def join_names(names: list[m.Markup], most: int = 6) -> m.Markup:
+def join_names(names: list[m.Markup]) -> m.Markup:
     """Names in a sentence."""
-    more = [m.Markup(f"{len(names) - most} more")] if len(names) > most else []
-    shown = [*names[:most], *more]
+    more = [m.Markup(f"{len(names) - _MOST_NAMES} more")] if len(names) > _MOST_NAMES else []
+    shown = [*names[:_MOST_NAMES], *more]
     return shown[0] if len(shown) == 1 else m.Markup(f"{', '.join(shown[:-1])} and {shown[-1]}")
 
 

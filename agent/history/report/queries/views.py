@@ -124,9 +124,9 @@ def _day(at_ms: int) -> str:
 # Parts of several queries.
 
 
-def per_day(count: str, known: str = "known_ms") -> str:
+def per_day(count: str) -> str:
     """So many by known time; null where none is known."""
-    return f"{count} * CAST({DAY_MS} AS DOUBLE) / nullif({known}, 0)"
+    return f"{count} * CAST({DAY_MS} AS DOUBLE) / nullif(known_ms, 0)"
 
 
 def share(part: str, whole: str) -> str:
