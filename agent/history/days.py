@@ -8,15 +8,12 @@ read as well, and of the days before that, back to the newest for which it has, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import date
 from typing import NamedTuple
 
 from agent.common.units import DAY_MS
 from agent.history.errors import HistoryError
-from agent.history.rolling import EARLIEST_MS
+from agent.history.rolling import EARLIEST_MS, start_of
 from agent.persistence.export.arrow import date_of
-
-_EPOCH = date(1970, 1, 1)
 
 
 class Days(NamedTuple):
@@ -42,11 +39,6 @@ class Reading(NamedTuple):
     def begins_ms(self) -> int:
         """From when on all events are at hand."""
         return start_of(self.whole.first)
-
-
-def start_of(day: str) -> int:
-    """When a day (UTC) begins, in epoch milliseconds."""
-    return (date.fromisoformat(day) - _EPOCH).days * DAY_MS
 
 
 def is_day(text: str) -> bool:

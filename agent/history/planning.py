@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from agent.common.units import DAY_MS
-from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
+from agent.history.days import Days, Reading, range_of_days, reading_of
 from agent.history.errors import HistoryError
-from agent.history.rolling import Range
+from agent.history.rolling import Range, start_of
 from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until

@@ -29,6 +29,8 @@ EARLIEST_MS = 1_262_304_000_000
 AHEAD_MS = 3_600_000
 """Events from more than an hour ahead of the clock have no time that could be believed."""
 
+_EPOCH = date(1970, 1, 1)
+
 CARRIED = (
     "group_created",
     "rebalance",
@@ -102,8 +104,8 @@ class Range(NamedTuple):
 def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) -> Range:
     """The range of days `since` to `until` (YYYY-MM-DD, UTC, both part of it; None: the first and the last there
     is), of events from `first_ms` to `last_ms`. Raises `HistoryError` for days without any."""
-    since_ms = _start(since) if since else first_ms // DAY_MS * DAY_MS
-    until_ms = (_start(until) if until else last_ms // DAY_MS * DAY_MS) + DAY_MS
+    since_ms = start_of(since) if since else first_ms // DAY_MS * DAY_MS
+    until_ms = (start_of(until) if until else last_ms // DAY_MS * DAY_MS) + DAY_MS
     if since_ms > last_ms or until_ms <= first_ms:
         came = " to ".join(it for it in (since, until) if it)
         raise HistoryError(
@@ -214,13 +216,11 @@ def _inside(rows: Rows, within: Range) -> Rows:
     return ((table, row) for table, row in rows if within.since_ms <= row["start_ms"] < within.until_ms)
 
 
+def start_of(day: str) -> int:
+    """When a day (UTC) begins, in epoch milliseconds."""
+    return (date.fromisoformat(day) - _EPOCH).days * DAY_MS
+
+
 def _at_ms(it: Event | GroupRollup) -> int:
     """Of a standing: just before what comes after it."""
     return it.at_ms if isinstance(it, Event) else (it.clock_ms or 0) - 1
-
-
-_EPOCH = date(1970, 1, 1)
-
-
-def _start(day: str) -> int:
-    return (date.fromisoformat(day) - _EPOCH).days * DAY_MS

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
-from agent.history.days import Days, Reading, is_day, start_of
+from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
@@ -53,6 +53,7 @@ from agent.history.rolling import (
     range_of,
     roll_up_groups,
     standing_of,
+    start_of,
 )
 from agent.history.rollup_reducer import STATE_VERSION, Event, Row, Rows
 from agent.history.tables import ROLLED_UP, STANDING

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from agent.common.units import DAY_MS
-from agent.history.days import Days, Reading, start_of
+from agent.history.days import Days, Reading
 from agent.history.input_schema import check_newest
 from agent.history.planning import (
     NOT_DATED,
@@ -25,7 +25,7 @@ from agent.history.planning import (
     planned_reading,
     range_read,
 )
-from agent.history.rolling import EARLIEST_MS, Range, range_of
+from agent.history.rolling import EARLIEST_MS, Range, range_of, start_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of

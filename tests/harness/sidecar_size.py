@@ -25,9 +25,10 @@ from confluent_kafka import Consumer, Producer
 
 from agent.core.protocol.hashing import partition_for_group
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from agent.tools.sidecar.container import Sidecar, arguments
 from tests.harness.bench.measure import Service, service
-from tests.harness.bench.tools import KSHADOW, free_port
+from tests.harness.bench.tools import KSHADOW
 from tests.unit.cli.running import kshadow
 
 PARTITIONS = 50
@@ -116,7 +117,7 @@ def cluster(records: int, groups: int = 200) -> Iterator[str]:
 
 def measure(servers: str, options: Sequence[str], seconds: float, directory: Path, settle_s: float = 10.0) -> Size:
     """Run an agent until it has caught up, then for `settle_s` and so many seconds more, scraped all the while."""
-    port = free_port()
+    port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     command = [*KSHADOW, "run", "--bootstrap-server", servers, "--listen", f"127.0.0.1:{port}", *options]
     with service(command, env={}, cwd=directory, name="agent") as it:

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from agent.common.text import printable_truncated
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
+from agent.presentation.narrative.events import int_field
 from agent.presentation.narrative.words import clock
 
 JsonView = Mapping[str, Any]
@@ -194,11 +195,11 @@ def _row(key: Key, form: JsonView, found: Sequence[JsonView], late: int, several
         display_text(form["group_type"], 20),
         display_text(form["state"], 24),
         form["generation"],
-        _number(form, "members"),
-        _number(form, "partitions"),
-        _number(form, "rebalances"),
+        int_field(form, "members"),
+        int_field(form, "partitions"),
+        int_field(form, "rebalances"),
         late,
-        _number(form, "lag"),
+        int_field(form, "lag"),
         state_since_ms=_time(form["state_since_ms"]),
         last_commit_ms=_time(form["last_commit_ms"]),
     )
@@ -230,12 +231,6 @@ def _with_findings(row: FleetRow, found: Sequence[JsonView]) -> FleetRow:
         summary=display_text(found[0]["summary"], 400) if found else "",
         search_text=" ".join(parts).casefold(),
     )
-
-
-def _number(form: JsonView, name: str) -> int | None:
-    """What an agent of another version does not say is not known."""
-    value = form.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _time(value: int | None) -> int | None:

@@ -91,8 +91,9 @@ def consumer_state(epoch: int, target_epoch: int, members: int, reconciled: int)
     return GroupState.STABLE if reconciled == members else GroupState.RECONCILING
 
 
-def share_state(members: int) -> GroupState:
-    """A share group's state: its members need no revocation, so there is nothing between empty and stable."""
+def resting_state(members: int) -> GroupState:
+    """A classic group's state when no rebalance is going on, and a share group's at any time: its members need no
+    revocation, so there is nothing between empty and stable."""
     return GroupState.STABLE if members else GroupState.EMPTY
 
 

@@ -25,7 +25,7 @@ from agent.core.protocol.library_recognition import (
     JoinForm,
     recognize,
 )
-from agent.core.protocol.states import GroupState, GroupType, can_reach
+from agent.core.protocol.states import GroupState, GroupType, can_reach, resting_state
 from agent.core.shadow.anomalies import AnomalyLog
 from agent.core.shadow.diff import MemberChanges, assignment_diff, member_changes, owner_key, owners_by_partition
 from agent.core.shadow.fairness import fairness
@@ -192,7 +192,7 @@ class ClassicGroup:
     @property
     def state(self) -> GroupState:
         """Stable or Empty, as a coordinator that loads the log has it: states in between are never written."""
-        return _resting_state(self.members)
+        return resting_state(len(self.members))
 
     @property
     def is_simple(self) -> bool:
@@ -262,7 +262,7 @@ class ClassicGroup:
         generation = value.generation
         skipped = 0
         # A group is made in generation 0, and empty.
-        was, began = (GroupState.EMPTY, 0) if previous is None else (_resting_state(old), previous)
+        was, began = (GroupState.EMPTY, 0) if previous is None else (resting_state(len(old)), previous)
         if previous is not None and generation < previous:
             self.notes.add("generation_regressed", f"generation {generation} follows {previous}", at)
         elif not can_reach(was, self.state, generation - began):
@@ -368,7 +368,7 @@ class ClassicGroup:
         who = (at, self.name, self.group_type)
         change = assignment_diff(_by_owner(old), _by_owner(self.members))
         is_moved = bool(change.gained or change.lost)
-        was = _resting_state(old)
+        was = resting_state(len(old))
         if not can_reach(was, self.state, 0):
             self.notes.add("impossible_move", f"{was} to {self.state} within generation {self.generation}", at)
         elif changes.joined or changes.left:
@@ -511,11 +511,6 @@ class ClassicGroup:
             generations_skipped=self.generations_skipped,
             anomalies=tuple(self.notes.latest),
         )
-
-
-def _resting_state(members: Mapping[str, Member]) -> GroupState:
-    """The state of a group with these members when no rebalance is going on."""
-    return GroupState.STABLE if members else GroupState.EMPTY
 
 
 def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:

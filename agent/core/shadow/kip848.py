@@ -31,7 +31,7 @@ from agent.core.protocol.states import (
     GroupState,
     GroupType,
     consumer_state,
-    share_state,
+    resting_state,
     streams_state,
 )
 from agent.core.shadow.anomalies import AnomalyLog
@@ -632,7 +632,7 @@ class ShareGroup(EpochGroup):
     stable = CONSUMER_MEMBER_STABLE
 
     def _state(self) -> GroupState:
-        return share_state(len(self.records))
+        return resting_state(len(self.records))
 
     def _member(self, records: MemberRecords[Any, Any], names: TopicNames) -> Member:
         metadata: ShareGroupMemberMetadataValue = records.metadata or ShareGroupMemberMetadataValue()

@@ -174,9 +174,9 @@ def events_within(events: Iterable[Event], since_ms: int | None, until_ms: int |
     ]
 
 
-def int_field(evidence: Evidence, field: str) -> int | None:
-    """A number of an evidence object; None where it has none."""
-    value = evidence.get(field)
+def int_field(form: Mapping[str, Any], field: str) -> int | None:
+    """A number of a JSON object; None where an agent of another version does not say it."""
+    value = form.get(field)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

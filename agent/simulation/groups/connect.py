@@ -12,6 +12,7 @@ from enum import IntEnum, StrEnum
 from itertools import chain
 from typing import NamedTuple
 
+from agent.core.protocol.assignors.problem import java_sort_key
 from agent.core.protocol.hashing import hash_map_order
 
 PROTOCOL_TYPE = "connect"
@@ -74,7 +75,9 @@ class ConnectWork(NamedTuple):
 
     def in_name_order(self) -> ConnectWork:
         """By name and number."""
-        return ConnectWork(tuple(sorted(self.connectors, key=java_order)), tuple(sorted(self.tasks, key=_task_order)))
+        return ConnectWork(
+            tuple(sorted(self.connectors, key=java_sort_key)), tuple(sorted(self.tasks, key=_task_order))
+        )
 
 
 NOTHING = ConnectWork()
@@ -89,7 +92,7 @@ class ConnectConfig:
 
     def work(self) -> ConnectWork:
         """All that is to run."""
-        names = tuple(sorted(self.connectors, key=java_order))
+        names = tuple(sorted(self.connectors, key=java_sort_key))
         return ConnectWork(names, tuple((name, number) for name in names for number in range(self.connectors[name])))
 
 
@@ -160,7 +163,7 @@ def eager_assign(problem: ConnectAssignmentProblem) -> ConnectAssignments:
     config = problem.agreed()
     if config is None:
         return config_mismatch(problem)
-    order = sorted(problem.members, key=java_order)
+    order = sorted(problem.members, key=java_sort_key)
     work = config.work()
     first = len(work.connectors)  # the tasks go on where the connectors end
     shares = {
@@ -194,10 +197,5 @@ def in_wire_order(work: ConnectWork) -> ConnectWork:
     return ConnectWork(connectors, tuple(task for listed in tasks.values() for task in listed))
 
 
-def java_order(text: str) -> bytes:
-    """A sort key: Java compares strings by UTF-16 code units."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
 def _task_order(task: Task) -> tuple[bytes, int]:
-    return java_order(task[0]), task[1]
+    return java_sort_key(task[0]), task[1]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
+from agent.core.protocol.assignors.problem import java_sort_key
 from agent.core.protocol.hashing import hash_map_order
 from agent.simulation.groups.connect import (
     DEFAULT_MAX_DELAY_MS,
@@ -25,7 +26,6 @@ from agent.simulation.groups.connect import (
     ConnectWork,
     WorkerAssignment,
     config_mismatch,
-    java_order,
 )
 
 _BACKOFF_BASE = 40
@@ -219,7 +219,7 @@ def _held_twice(held: Iterable[ConnectWork]) -> ConnectWork:
 
 
 def _level(loads: Mapping[str, list[Any]], units: Sequence[Any]) -> None:
-    order = sorted(loads, key=lambda worker: (len(loads[worker]), java_order(worker)))
+    order = sorted(loads, key=lambda worker: (len(loads[worker]), java_sort_key(worker)))
     for unit in units:
         least = min(order, key=lambda worker: len(loads[worker]))  # the first of those that hold least
         loads[least].append(unit)

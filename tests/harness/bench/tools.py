@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.tools.embedded.ports import free_ports
 from tests.harness.bench import load
 from tests.harness.bench.measure import Service, Services, get, service
 
@@ -68,7 +68,7 @@ class Tool:
     @contextmanager
     def running(self, servers: str, directory: Path) -> Iterator[Running]:
         """Run it for as long as the block lasts."""
-        port = free_port()
+        port = free_ports(1)[0]
         home = directory / re.sub(r"\W+", "-", self.name)
         home.mkdir(exist_ok=True)
         command, env = self.launch(servers, home, port)
@@ -237,14 +237,6 @@ def has_option(option: str) -> bool:
     """Whether `kshadow run` has an option."""
     shown = subprocess.run([*KSHADOW, "run", "--help"], capture_output=True, text=True, check=True).stdout
     return re.search(rf"^\s*{re.escape(option)}\b", shown, re.MULTILINE) is not None
-
-
-def free_port() -> int:
-    """A port of the loopback address that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _values(body: bytes, prefix: bytes) -> list[int]:

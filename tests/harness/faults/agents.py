@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,13 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-
-def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as it:
-        it.bind(("127.0.0.1", 0))
-        port: int = it.getsockname()[1]
-        return port
+from agent.tools.embedded.ports import free_ports
 
 
 class AgentProcess:
@@ -28,7 +21,7 @@ class AgentProcess:
 
     def __init__(self, directory: Path, *options: str, port: int | None = None, name: str = "agent") -> None:
         self.directory = directory
-        self.port = port or free_port()
+        self.port = port or free_ports(1)[0]
         self.log = directory / f"{name}.log"
         self._options = (*options, "--listen", f"127.0.0.1:{self.port}")
         self.module = "agent.cli.main"

@@ -18,9 +18,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agent import __version__
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from tests import ROOT
 from tests.generate.constraints_hashes import normalized, pins
-from tests.harness.bench.tools import free_port
 from tests.harness.image.container import Container
 from tests.live.image.bill import PATH, check_bill
 from tests.live.scenarios import faults
@@ -144,7 +144,7 @@ def nothing_is_writable(it: Built) -> str:
 def agent(it: Built) -> str:
     """It reads a broker, keeps its state, is healthy by its own check, writes nothing else, and ends when told to."""
     before = _files(it.root)
-    port, log = free_port(), it.work / "agent.log"
+    port, log = free_ports(1)[0], it.work / "agent.log"
     health = [word.replace("9308", str(port)) for word in it.config["Healthcheck"]["Test"][1:]]
     assert it.container.run(health).returncode != 0, "nobody is there"
     with EmbeddedBroker(fetch_jars(), heap="256m") as broker:

@@ -23,8 +23,8 @@ import pytest
 
 from agent import __version__
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from tests import ROOT
-from tests.harness.bench.tools import free_port
 from tests.live.image.bill import PATH, check_bill
 from tests.live.image.dockerfile import Instruction, Machine, instructions, stages
 
@@ -160,7 +160,7 @@ def test_the_line_to_try_it_reaches_a_broker(built: Machine, tmp_path: Path) -> 
     assert line is not None
     options, image, words = line[1].partition(" kshadow ")
     assert (image, options) == (" kshadow ", "--rm -p 9308:9308")
-    port = free_port()
+    port = free_ports(1)[0]
     env = {**built.running_environment(), "KSHADOW_LISTEN": f":{port}"}
     with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
         typed = [it.replace("broker:9092", broker.bootstrap_servers) for it in words.split()]
@@ -184,7 +184,7 @@ def test_the_line_to_try_it_reaches_a_broker(built: Machine, tmp_path: Path) -> 
 @pytest.fixture
 def agent(built: Machine, tmp_path: Path) -> Iterator[int]:
     """It runs, with clusters that nobody answers for; the port."""
-    port = free_port()
+    port = free_ports(1)[0]
     config = tmp_path / "kshadow.yaml"
     config.write_text("clusters: {a: {bootstrap-server: '127.0.0.1:1'}, b: {bootstrap-server: '127.0.0.1:2'}}\n")
     env = {**built.running_environment(), "KSHADOW_LISTEN": f":{port}", "KSHADOW_CONFIG": str(config)}
@@ -215,7 +215,7 @@ def test_the_health_check_says_how_it_is(built: Machine, agent: int) -> None:
 
     assert moved_once(command)
     assert asked(agent) == 0
-    assert asked(free_port()) == 1, "nobody is there"
+    assert asked(free_ports(1)[0]) == 1, "nobody is there"
 
 
 def moved_once(command: list[str]) -> bool:

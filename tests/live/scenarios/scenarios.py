@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import socket
 import tempfile
 import time
 import urllib.request
@@ -23,6 +22,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Produc
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from agent.tools.embedded import Jars
+from agent.tools.embedded.ports import free_ports
 from tests.live.scenarios.fleet import Client, Fleet
 from tests.live.scenarios.yardstick import Facts, Yardstick
 
@@ -466,7 +466,7 @@ def connect(stage: Stage) -> Iterator[Expected]:
     """A Connect cluster of two workers; who runs which task is told by Connect itself."""
     assert stage.extra is not None
     group = stage.fleet.name("connect")
-    ports = [free_port() for _ in range(2)]
+    ports = free_ports(2)
     workers = [_connect_worker(stage, group, port) for port in ports]
     yield {}  # it takes its time: the others go on
     yield {}
@@ -526,12 +526,6 @@ def _ask(port: int, method: str, path: str, body: Any = None) -> Any:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.load(response)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 NEWER_ONLY: list[Scenario] = [

@@ -23,8 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.core.protocol.hashing import partition_for_group
 from agent.presentation.json_views import NO_LAG
 from agent.tools.embedded import ProcessReaper
+from agent.tools.embedded.ports import free_ports
 from tests.live.scenarios.conftest import Cluster
-from tests.live.scenarios.scenarios import free_port
 from tests.live.versions import NEWEST
 from tests.unit.cli import running as running_here
 
@@ -54,7 +54,7 @@ class Running:
     """`kshadow run` as a process."""
 
     def __init__(self, bootstrap: str, log: Path, *arguments: str) -> None:
-        port = free_port()
+        port = free_ports(1)[0]
         self.url, self.log = f"http://127.0.0.1:{port}", log
         command = [*KSHADOW, "run", "--bootstrap-server", bootstrap, "--listen", f"127.0.0.1:{port}", *arguments]
         with log.open("wb") as file:
@@ -219,7 +219,7 @@ def test_one_group(cluster: Cluster, performance: object, tmp_path: Path) -> Non
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
     commands = (["run"], ["describe", "orders"], ["coordinator", "orders"])
     with ThreadPoolExecutor() as pool:  # each waits for as long as a broker may need
         answers = list(pool.map(lambda command: kshadow(*command, "--bootstrap-server", nobody, code=3), commands))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent.history.days import Days, Reading, is_day, range_of_days, reading_of, start_of
+from agent.history.days import Days, Reading, is_day, range_of_days, reading_of
 from agent.history.errors import HistoryError
 from agent.history.planning import days_together
-from agent.history.rolling import range_of
+from agent.history.rolling import range_of, start_of
 
 YEAR = [f"2026-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
 

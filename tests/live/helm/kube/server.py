@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from agent.tools.embedded import ProcessReaper
+from agent.tools.embedded.ports import free_ports
 from tests.live.helm.kube.api import Api
 
 _START_S = 60.0
@@ -61,7 +61,7 @@ def restartable(
     programs: Programs, directory: Path, more: Sequence[str] = (), *, host: str = LOOPBACK, port: int | None = None
 ) -> Iterator[RestartableServer]:
     """As `running`, of one that can be started again; `more` are flags of the API server."""
-    etcd_port, peer_port, free_port = _free_ports(3)
+    etcd_port, peer_port, free_port = free_ports(3)
     port = free_port if port is None else port
     token = secrets.token_hex(16)
     keys = _make_keys(directory)
@@ -202,15 +202,3 @@ def _kubeconfig(path: Path, url: str, authority: Path, token: str) -> Path:
         )
     )
     return path
-
-
-def _free_ports(count: int) -> list[int]:
-    """Different ones: each is held until all are found."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -16,10 +16,10 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceP
 
 from agent.tools.doctor import topic
 from agent.tools.embedded import ProcessReaper, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from tests.live.helm.kube.helm import Helm, documents
 from tests.live.helm.kube.places import CHART, EXAMPLES
 from tests.live.scenarios import faults
-from tests.live.scenarios.scenarios import free_port
 from tests.live.scenarios.secured import PASSWORD, TOPIC, Right, Secured, secured
 from tests.live.scenarios.test_run import KSHADOW, Running, environment
 from tests.unit.cli.running import kshadow
@@ -152,7 +152,7 @@ class Configured(Running):
     """The agent by that file, as a process; it listens elsewhere."""
 
     def __init__(self, config: Path, log: Path) -> None:
-        listen = f"127.0.0.1:{free_port()}"
+        listen = f"127.0.0.1:{free_ports(1)[0]}"
         self.url, self.log = f"http://{listen}", log
         with log.open("wb") as file:
             command = [*KSHADOW, "--config", str(config), "run", "--listen", listen]

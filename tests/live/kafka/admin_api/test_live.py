@@ -36,8 +36,8 @@ from agent.kafka.admin_api.observer import STOP_S, AdminObserver
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from tests.live.scenarios.fleet import Client, Fleet
-from tests.live.scenarios.scenarios import free_port
 from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.admin_api.watching import LOGGED_MS, WatchedSightings
@@ -292,7 +292,7 @@ def sent_by(
     def requests() -> set[str]:
         return set(re.findall(r"Sent (\w+)Request", log.read_text(errors="replace")))
 
-    command = [sys.executable, "-m", "agent.cli.main", "run", "--listen", f"127.0.0.1:{free_port()}", option]
+    command = [sys.executable, "-m", "agent.cli.main", "run", "--listen", f"127.0.0.1:{free_ports(1)[0]}", option]
     command += ["--bootstrap-server", live.broker.bootstrap_servers, "-X", "debug=protocol", "-X", "log_level=7"]
     command += ["--log-level", "debug"]
     with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:

@@ -15,10 +15,10 @@ from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
 from agent.tools.doctor import Check, CheckOutcome, DoctorRequest, examine, topic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.ports import free_ports
 from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import DAY, Authority
-from tests.live.scenarios.scenarios import free_port
 from tests.live.scenarios.secured import (
     DESCRIBE_GROUPS,
     DESCRIBE_TOPIC,
@@ -89,7 +89,7 @@ def doctor(conf: dict[str, str], *options: str) -> Result:
     properties = [
         it for name, value in conf.items() if name != "bootstrap.servers" for it in ("-X", f"{name}={value}")
     ]
-    listen = ("--listen", f"127.0.0.1:{free_port()}")
+    listen = ("--listen", f"127.0.0.1:{free_ports(1)[0]}")
     return kshadow("doctor", "--bootstrap-server", conf["bootstrap.servers"], *properties, *listen, *options)
 
 
@@ -199,7 +199,7 @@ def test_an_authority_that_nobody_trusts(cluster: Secured, tmp_path: Path) -> No
 def test_one_bootstrap_server_is_enough(cluster: Secured) -> None:
     cluster.allow(USER, *ALL.values())
     conf = cluster.conf(USER)
-    conf["bootstrap.servers"] = f"127.0.0.1:{free_port()},{conf['bootstrap.servers']}"
+    conf["bootstrap.servers"] = f"127.0.0.1:{free_ports(1)[0]},{conf['bootstrap.servers']}"
     checks = list(examine(DoctorRequest(conf)))
     assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
     assert [it.outcome for it in checks if it.check == "connection"] == [CheckOutcome.WARNING, CheckOutcome.OK]

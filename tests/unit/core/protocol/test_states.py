@@ -12,7 +12,7 @@ from agent.core.protocol.states import (
     GroupType,
     can_reach,
     consumer_state,
-    share_state,
+    resting_state,
     streams_state,
 )
 
@@ -101,4 +101,4 @@ def test_the_state_of_a_kip_848_group(row: tuple[int, str, int, int, int, int, G
 
 
 def test_the_state_of_a_share_group() -> None:
-    assert (share_state(0), share_state(1)) == (S.EMPTY, S.STABLE)
+    assert (resting_state(0), resting_state(1)) == (S.EMPTY, S.STABLE)

@@ -15,8 +15,8 @@ import pytest
 
 from agent.tools.doctor.checks import Check, CheckOutcome
 from agent.tools.doctor.endpoint import probe
+from agent.tools.embedded.ports import free_ports
 from tests.live.scenarios.certificates import DAY, Authority, Signed
-from tests.live.scenarios.scenarios import free_port
 
 Talk = Callable[[socket.socket], None]
 
@@ -79,7 +79,7 @@ def test_a_name_that_nobody_knows() -> None:
 
 
 def test_a_port_where_nobody_listens() -> None:
-    check = last(free_port())
+    check = last(free_ports(1)[0])
     assert (check.check, check.outcome) == ("connection", CheckOutcome.FAILED)
     assert "nothing listens" in check.found
 

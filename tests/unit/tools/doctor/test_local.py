@@ -16,8 +16,8 @@ from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, grant_
 from agent.tools.doctor.connection import addresses
 from agent.tools.doctor.local import OURS, check_machine
 from agent.tools.doctor.topic import TopicSample, check_clocks
+from agent.tools.embedded.ports import free_ports
 from tests import ROOT
-from tests.live.scenarios.scenarios import free_port
 from tests.unit.cli.running import kshadow
 
 CONF = {"bootstrap.servers": "kafka:9092"}
@@ -28,7 +28,7 @@ def checks(**wanted: object) -> dict[str, Check]:
 
 
 def test_here_all_is_well(tmp_path: Path) -> None:
-    found = checks(directories={"state": tmp_path / "a" / "b"}, listen=("127.0.0.1", free_port()))
+    found = checks(directories={"state": tmp_path / "a" / "b"}, listen=("127.0.0.1", free_ports(1)[0]))
     assert {it.outcome for it in found.values()} == {CheckOutcome.OK}
     assert f"it will be made in {tmp_path}" in found["state directory"].found
     assert not (tmp_path / "a").exists()
