@@ -16,7 +16,8 @@ from agent.history.days import Days
 from agent.history.errors import HistoryError, HistoryUnreachable
 from agent.history.input_schema import EVENTS, check_columns
 from spark_jobs.errors import JobError
-from spark_jobs.writing import DATE, hadoop_files
+from spark_jobs.formats.api import DATE
+from spark_jobs.writing import hadoop_files
 
 FOOTERS = 1_000
 """That are held at a time."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-DATE = "date"
-
 
 def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """The file system of Hadoop's that a path is on, and the class of its paths."""

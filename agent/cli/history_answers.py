@@ -18,6 +18,7 @@ from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
+from agent.history.errors import NO_HISTORY
 from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
 from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
@@ -33,9 +34,8 @@ PORTION = 1_000
 @contextmanager
 def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
     """Of a table of history, of days up to a time. Raises `HistoryError`."""
-    missing = "expected a table of history, as kshadow run and kshadow spark backfill write it"
     days = Bounds(None, None if until_ms is None else date_of(until_ms))
-    view = View("history", None, missing, needed=NEEDED)
+    view = View("history", None, NO_HISTORY, needed=NEEDED)
     clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
     if until_ms is not None:
         clock_ms = min(clock_ms, until_ms)

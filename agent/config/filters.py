@@ -14,13 +14,14 @@ from typing import Protocol
 
 import re2
 
+from agent.config.values import TOPIC_NAME
+
 CACHE_SIZE = 20_000
 """Names whose answers are remembered, of groups and of topics each: RE2 takes 5 µs a pattern from Python."""
 
 MAX_CACHED_LENGTH = 500
 """Characters of a name that is remembered: the memory of both caches stays below 40 MB whatever names come."""
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _REGEX_MARKS = re.compile(r"[*+?^$|()\[\]{}]|\\.")
 
 _OPTIONS = re2.Options()
@@ -71,7 +72,7 @@ def check_pattern(text: str) -> None:
 def check_topic_pattern(text: str) -> None:
     """As `check_pattern`, and a name must be one that a topic can have."""
     check_pattern(text)
-    if not _is_regex(text) and not _TOPIC.fullmatch(text):
+    if not _is_regex(text) and not TOPIC_NAME.fullmatch(text):
         raise ValueError(
             f"no topic can be called {text!r} (letters, digits, '.', '_' and '-'); a regular expression stands "
             "between slashes"

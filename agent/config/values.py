@@ -17,7 +17,7 @@ _PARTITIONS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HOST = re.compile(r"(?![0-9.]+\Z)[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def parse_snapshot_location(text: str) -> SnapshotLocation:
 
 def parse_topic(text: str) -> str:
     """A topic's name."""
-    if not _TOPIC.fullmatch(text) or text in (".", ".."):
+    if not TOPIC_NAME.fullmatch(text) or text in (".", ".."):
         raise ValueError(f"expected a topic's name (letters, digits, '.', '_' and '-'), got {text[:100]!r}")
     return text
 

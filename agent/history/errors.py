@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NO_HISTORY = "expected a table of history, as kshadow run and kshadow spark backfill write it"
+
 
 class HistoryError(ValueError):
     """The input is not what was expected: the message says what was expected, what came, and where (exit code 2)."""

@@ -24,11 +24,10 @@ import pyarrow.parquet as pq
 from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns, check_names
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.parquet_directory import DATE, ParquetDirectory
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
 from agent.persistence.export.log_clock import LogClock, decode_clock
 
-DATE = "date"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 

@@ -5,21 +5,19 @@ An engine lists, opens and counts; what follows from that is found here, and wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading, range_of_days, reading_of
 from agent.history.errors import HistoryError
-from agent.history.rolling import Range, start_of
+from agent.history.rolling import Clocks, Range, start_of
 from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until
 
 Say = Callable[[str], None]
-Clocks = Mapping[str | None, int]
-"""By cluster, an epoch in milliseconds."""
 
 GAP_MS = 366 * DAY_MS
 """What is dated so long before all other events was dated wrong: it would fill years with windows of nothing."""

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from agent.history.arrow_types import arrow_schema
 from agent.history.engine import database, explained
-from agent.history.errors import HistoryError
-from agent.history.opening import DATE, View, is_delta, local_path, open_tables, reading
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.errors import NO_HISTORY, HistoryError
+from agent.history.opening import View, is_delta, local_path, open_tables, reading
+from agent.history.parquet_directory import DATE, ParquetDirectory
 from agent.history.tables import STREAMED, TABLES
 
 PORTION = 1_000
@@ -39,7 +39,7 @@ def open_for_queries(history: Sequence[str], rollups: str | None, *, memory_mb: 
     with ExitStack() as stack:
         db = stack.enter_context(database(memory_mb))
         if history:
-            stack.enter_context(open_tables(db, history, {"": View("history", None, _NO_HISTORY)}))
+            stack.enter_context(open_tables(db, history, {"": View("history", None, NO_HISTORY)}))
         if rollups is not None:
             views = {name: View(name, _columns_if_empty(rollups, name), _NO_ROLLUPS) for name in _tables_of(rollups)}
             stack.enter_context(open_tables(db, [rollups], views))
@@ -47,7 +47,6 @@ def open_for_queries(history: Sequence[str], rollups: str | None, *, memory_mb: 
         yield db
 
 
-_NO_HISTORY = "expected a table of history, as kshadow run and kshadow spark backfill write it"
 _NO_ROLLUPS = "expected tables of rollups; kshadow history rollup or kshadow spark rollup makes them"
 
 

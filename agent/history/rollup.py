@@ -22,7 +22,7 @@ from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
-from agent.history.errors import HistoryError, error_of
+from agent.history.errors import NO_HISTORY, HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
 from agent.history.opening import (
     EVERY_DAY,
@@ -206,12 +206,12 @@ class _Reading:
     def _is_there(self, path: str) -> bool:
         here = local_path(path)
         if here is not None and not here.exists():
-            raise HistoryError(f"{path} is not there: {_MISSING}")
+            raise HistoryError(f"{path} is not there: {NO_HISTORY}")
         return True
 
     def _view(self, name: str, bounds: Bounds) -> None:
         self._db.execute(f"DROP VIEW IF EXISTS {name}")
-        view = View(name, EVENTS, _MISSING, EVENTS_LATER)
+        view = View(name, EVENTS, NO_HISTORY, EVENTS_LATER)
         self._stack.enter_context(open_tables(self._db, self._history, {"": view}, bounds))
 
     def _none(self, name: str) -> None:
@@ -249,9 +249,6 @@ class _Reading:
             f" WHERE history = {text(self._whose)} AND state_version = {STATE_VERSION}"
         )
         return bool(one_row(self._db, "SELECT count(*) AS n FROM stood")["n"])
-
-
-_MISSING = "expected a table of history, as kshadow run and kshadow spark backfill write it"
 
 
 def events_in_order(has_time: str, within: Range) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from ipaddress import ip_address
 from sys import intern
 
+from agent.common.units import DAY_MS
 from agent.kubernetes.objects import (
     AnyObject,
     Autoscaler,
@@ -54,7 +55,6 @@ MAX_GONE = 10_000
 MAX_GONE_BYTES = 16 << 20
 MAX_PODS = 50_000
 """Pods at one time; so many workloads, nodes and autoscalers each."""
-DAY_MS = 86_400_000
 MAX_WAITING = 500
 """Events of what is not known yet, by what they are about: the newest. Each kind has a watch of its own, so an event
 may come first, and does where a watch was broken."""

@@ -239,11 +239,7 @@ def _process() -> Row:
                     "percentunit",
                     NO_AGENT,
                 ),
-                Q(
-                    f"process_open_fds{{{PROCESS}}} / process_max_fds{{{PROCESS}}}"
-                    f" and on (job, instance) kshadow_build_info{{{PROCESS}}}",
-                    "{{instance}}",
-                ),
+                Q(f"process_open_fds{{{PROCESS}}} / {process('process_max_fds')}", "{{instance}}"),
                 size=Size(6, 7),
             ),
             lines(

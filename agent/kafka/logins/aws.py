@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from agent.config.logins import CONFIG, TokenLogin
-from agent.kafka.logins.tokens import LoginError, LoginMisconfigured, Token
+from agent.kafka.logins.tokens import LoginError, LoginMisconfigured, Token, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def make_token(login: TokenLogin) -> Token:
         credentials = _credentials(session, login, region)
         text, expires_at_ms = signer.generate_auth_token_from_credentials_provider(region, Given())
     except (BotoCoreError, ClientError, ValueError) as error:
-        raise LoginError(f"AWS gives no credentials for MSK IAM: {_one_line(error)}") from None
+        raise LoginError(f"AWS gives no credentials for MSK IAM: {one_line(error)}") from None
     return Token(text, expires_at_ms / 1000, credentials.access_key)
 
 
@@ -99,7 +99,3 @@ def identity(login: TokenLogin) -> str | None:
         return str(sts.get_caller_identity()["Arn"])
     except (BotoCoreError, ClientError, ValueError, LoginError):
         return None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]

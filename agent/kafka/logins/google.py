@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from agent.config.logins import METHOD, TokenLogin
-from agent.kafka.logins.tokens import LoginError, LoginMisconfigured, Token
+from agent.kafka.logins.tokens import LoginError, LoginMisconfigured, Token, one_line
 
 INSTALL = "pip install 'kshadow[gcp]'"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -36,7 +36,7 @@ def make_token(login: TokenLogin) -> Token:
         credentials = _credentials()
         credentials.refresh(google.auth.transport.requests.Request())
     except google.auth.exceptions.GoogleAuthError as error:
-        raise LoginError(f"Google gives no credentials: {_one_line(error)}") from None
+        raise LoginError(f"Google gives no credentials: {one_line(error)}") from None
     return _wrapped(credentials.token, credentials.expiry.replace(tzinfo=UTC).timestamp(), _who(credentials))
 
 
@@ -66,7 +66,3 @@ def _wrapped(access_token: str, expires_at_s: float, who: str) -> Token:
     parts = (json.dumps(_HEADER), json.dumps(claims), access_token)
     text = ".".join(base64.urlsafe_b64encode(it.encode()).decode().rstrip("=") for it in parts)
     return Token(text, expires_at_s, who)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:500]

@@ -31,6 +31,11 @@ class LoginMisconfigured(LoginError):
     """There can be none: a package or a setting is missing."""
 
 
+def one_line(error: Exception) -> str:
+    """What an error of a cloud's library says."""
+    return " ".join(str(error).split())[:500]
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """A token, until when it holds (epoch seconds), and who shows it to the broker, where that is known."""

@@ -27,6 +27,7 @@ LEAST_SAVED_MS = 1_000
 NOISE_FACTOR = 2
 """So many times what the replay is off by from what the log shows must be saved to be no chance."""
 
+NO_TIME = "replaying it takes longer than there is time for here"
 LEAST_MATCHED_SHARE = 0.5
 """From which part of its generations on a replay that is not exact says anything."""
 
@@ -74,7 +75,7 @@ def recommend(
         log_stopped_s=found.recorded.stopped_ms / 1000,
         generations=near.generations,
         matched=near.matched,
-        untold="replaying it takes longer than there is time for here" if compared.is_cut_short else "",
+        untold=NO_TIME if compared.is_cut_short else "",
         is_cut_short=compared.is_cut_short,
     )
 

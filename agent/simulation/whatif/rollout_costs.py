@@ -8,7 +8,7 @@ from typing import Any
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
 from agent.simulation.whatif.changes import CURRENT_SETTINGS, Alternative
 from agent.simulation.whatif.comparison import evaluate
-from agent.simulation.whatif.recommendations import LEAST_MATCHED_SHARE
+from agent.simulation.whatif.recommendations import LEAST_MATCHED_SHARE, NO_TIME
 from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
 from agent.simulation.whatif.recorder import GroupRecording
 
@@ -25,7 +25,6 @@ so long after its last one what is replayed may come to rest."""
 NO_REBALANCE = "the log has no rebalance of it to replay"
 NO_RECORDS = "there are no records to replay"
 NO_BEGINNING = "what is kept of the group's states begins after it did"
-NO_TIME = "replaying it takes longer than there is time for here"
 
 JsonObject = dict[str, Any]
 

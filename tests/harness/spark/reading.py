@@ -30,13 +30,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from agent.common.units import DAY_MS
 from agent.persistence.export.arrow import HISTORY, date_of, line_to_row, rows_to_arrays
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 
 KSHADOW = str(Path(sys.executable).with_name("kshadow"))
 WINDOWS = {"5m": 300_000, "1h": 3_600_000, "1d": 86_400_000}
-DAY_MS = 86_400_000
 YEAR_MS = 20_089 * DAY_MS
 """2025-01-01, when the made-up years begin: all of a year must be over."""
 
