@@ -69,7 +69,7 @@ _LAG: dict[str, Schema] = {
     "lag": described(nullable(COUNT), "Records behind; null if not known."),
     "lag_seconds": described(nullable(RATIO), "How long the next record to read has been there; null if not known."),
     "lag_seconds_at_least": described(FLAG, "Whether it may be longer."),
-    "lag_note": described(nullable(open_enum([*LagNote, "not_committed"])), "What is to be said of the lag."),
+    "lag_note": described(nullable(open_enum(LagNote)), "What is to be said of the lag."),
     "log_start": described(nullable(INTEGER), "The partition's first offset."),
     "end": described(nullable(INTEGER), "The offset after its last."),
     "held_back": described(nullable(INTEGER), "Records behind an open transaction."),
