@@ -45,16 +45,12 @@ class PartitionReducer:
     def __init__(self, partition: int, state: TaskState) -> None:
         self.partition = partition
         self._state = state
-        self._records, self._first, self._last = 0, -1, -1
-        self._errors = 0
+        self._records = self._errors = 0
         self._lookahead = Lookahead()
 
     def take(self, run: RecordBatch) -> list[DiagnosisOutput]:
         """Apply consecutive records, as far as it is known what follows them: what comes of it."""
-        if not self._records:
-            self._first = run.offsets[0]
         self._records += len(run)
-        self._last = run.offsets[-1]
         return [out for it in self._lookahead.put(run, now_ms()) for out in self._state.replay_batch(*it)]
 
     def take_rest(self) -> list[DiagnosisOutput]:
@@ -72,7 +68,7 @@ class PartitionReducer:
 
     def notes(self) -> Iterator[Note]:
         """What there is to say of the records since `restore`."""
-        yield PartitionDone(self.partition, self._records, self._first, self._last)
+        yield PartitionDone(self.partition, self._records)
         yield from map(SourceProblem, self._state.failed)
         self._state.failed.clear()
         mirror = self._state.mirror.partition(self.partition)

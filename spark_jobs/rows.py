@@ -67,12 +67,10 @@ class PartitionLoads(msgspec.Struct, frozen=True, tag="loads"):
 
 
 class PartitionDone(msgspec.Struct, frozen=True, tag="done"):
-    """A partition was read: so many records, from which offset to which."""
+    """A partition was read: so many records."""
 
     partition: int
     records: int
-    first_offset: int
-    last_offset: int
 
 
 Note = SourceProblem | DecodeErrors | PartitionLoads | PartitionDone

@@ -33,7 +33,6 @@ _GOLDEN = 0x9E3779B97F4A7C15
 class GroupPlan:
     """A group before its history: who is in it, what it consumes, and what becomes of it."""
 
-    number: int
     group: str
     scenario_kind: str
     members: int
@@ -108,7 +107,7 @@ class GroupPlans:
         interval = max(1, int(settings.commit_interval_ms * float(dice.weighted_choice(_PACES))))
         session_ms = settings.session_timeout_ms or _session_ms(fate.kind, dice)
         return GroupPlan(
-            number, group, name, members, topics, tuple(assignors.split(",")), is_static, session_ms, interval, dice
+            group, name, members, topics, tuple(assignors.split(",")), is_static, session_ms, interval, dice
         )
 
     def script(self, plan: GroupPlan) -> tuple[Script, Scenario]:

@@ -54,7 +54,7 @@ def records(script: Script, seed: int) -> Iterator[RawRecord]:
     """The topic's records of the group that was scaled: what a broker would have written."""
     random = SeededRandom("autoscaler-records", seed)
     topic = new_topic(TOPIC, script.partitions[TOPIC], random)
-    plan = GroupPlan(0, GROUP, "scaling", 12, (topic,), ("range",), False, 45_000, 5_000, random)
+    plan = GroupPlan(GROUP, "scaling", 12, (topic,), ("range",), False, 45_000, 5_000, random)
     written, _ = generate_group(plan, script, Scenario(script.steps))
     return merge_writes(partition_for_group(GROUP, OFFSETS_PARTITIONS), written, START_MS)
 

@@ -132,7 +132,7 @@ def records(story: Story, seed: int, apart_ms: int | None = None) -> Iterator[Ra
     steps.sort(key=lambda it: it.at_ms)
     until_ms = START_MS + UNTIL_MS
     plan = GroupPlan(
-        0, GROUP, "rolling_deploy", members, topics, story.assignors, story.is_static, SESSION_MS, 5_000, random
+        GROUP, "rolling_deploy", members, topics, story.assignors, story.is_static, SESSION_MS, 5_000, random
     )
     script = Script(
         GROUP,

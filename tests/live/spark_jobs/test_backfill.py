@@ -106,7 +106,7 @@ def test_an_archive_of_something_else(spark: SparkSession, tmp_path: Path) -> No
 
 def test_a_partition_in_two_tasks_is_refused() -> None:
     with pytest.raises(JobError, match=r"partitions \[3\]: expected one task for each"):
-        check_whole([PartitionDone(3, 1, 0, 0), PartitionDone(4, 1, 0, 0), PartitionDone(3, 1, 1, 1)])
+        check_whole([PartitionDone(3, 1), PartitionDone(4, 1), PartitionDone(3, 1)])
 
 
 def test_damage_is_told_and_the_rest_is_there(spark: SparkSession, history: Path, tmp_path: Path) -> None:
