@@ -72,8 +72,14 @@ def _flush(lines: list[str], stream: IO[bytes]) -> int:
 def whole_or_not(path: Path) -> Iterator[BinaryIO]:
     """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached.
 
-    Its `OSError`s pass through.
+    A link stays one: the file that it names is replaced. What is no file (a pipe, a device) is written to as it is,
+    since whoever may write in its directory would replace the device itself. Its `OSError`s pass through.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
     handle, name = tempfile.mkstemp(prefix=".kshadow-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

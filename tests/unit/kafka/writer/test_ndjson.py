@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -78,3 +79,27 @@ def test_records_that_end_in_an_error_leave_no_file(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SinkPathError, match=r"x\.ndjson: expected a file to write to: .*No such file"):
         write_ndjson(SOME, tmp_path / "none" / "x.ndjson")
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "x.ndjson"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_ndjson(SOME[:10], pipe, replace=True)
+        assert len(os.read(reader, 1 << 16).splitlines()) == 10
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_link_stays_one_and_what_it_names_is_replaced(tmp_path: Path) -> None:
+    kept = tmp_path / "there" / "old.ndjson"
+    kept.parent.mkdir()
+    kept.write_text("old")
+    link = tmp_path / "x.ndjson"
+    link.symlink_to(kept)
+    write_ndjson(SOME, link, replace=True)
+    assert link.is_symlink()
+    assert len(kept.read_bytes().splitlines()) == len(SOME)
