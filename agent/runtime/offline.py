@@ -32,7 +32,7 @@ from agent.kafka.source.errors import SourcePathError
 from agent.kafka.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.kafka.source.paths import committed_batches_of
 from agent.kafka.source.problems import ProblemKind, SegmentProblem
-from agent.kafka.source.segments import PartitionLog, discover
+from agent.kafka.source.segments import PartitionLog, discover, discover_all
 from agent.persistence.snapshot.image_codec import ImageCodec, PartitionState
 from agent.presentation.json_views import LagOf, describe_json, group_json, with_stale
 from agent.presentation.narrative import findings
@@ -333,8 +333,7 @@ def load(
                 loaded = _joined(begin(), found, on_problem, follows=options.get("group") is not None)
         if loaded is None:
             loaded = begin()
-            for path in paths:
-                _apply_all(committed_batches_of(path), loaded, on_problem)
+            _apply_all(committed_batches_of(*paths), loaded, on_problem)
         loaded.finish()
     return loaded
 
@@ -359,7 +358,7 @@ def _shareable_logs(paths: Iterable[str], options: ReplayOptions) -> list[Partit
     recorder = options.get("recorder")
     if any(map(is_ndjson, paths)) or (recorder is not None and not recorder.is_of_one_group):
         return []
-    logs = [log for path in paths for log in discover(Path(path))]
+    logs = discover_all(paths)
     return logs if len({it.partition for it in logs}) == len(logs) else []
 
 

@@ -7,14 +7,13 @@ partition's; the live topic, since Spark's Kafka source makes one task of each; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampType
 
-from agent.kafka.source.segments import TOPIC, discover
+from agent.kafka.source.segments import TOPIC, discover_all
 from agent.tools.spark_submit.jobs import Diagnosis, Kafka
 from spark_jobs.backfill.reducing import Files, files_reducer, rows_reducer
 from spark_jobs.errors import JobError
@@ -101,8 +100,7 @@ def _tasks(paths: Sequence[str]) -> list[list[Files]]:
     """A task a partition, the largest first, so that it is not the last to end."""
     files: dict[int, list[Files]] = {}
     sizes: dict[int, int] = {}
-    for path in paths:
-        for log in discover(Path(path)):
-            files.setdefault(log.partition, []).append((log.partition, tuple(map(str, log.segments))))
-            sizes[log.partition] = sizes.get(log.partition, 0) + sum(it.stat().st_size for it in log.segments)
+    for log in discover_all(paths):
+        files.setdefault(log.partition, []).append((log.partition, tuple(map(str, log.segments))))
+        sizes[log.partition] = sizes.get(log.partition, 0) + sum(it.stat().st_size for it in log.segments)
     return [files[number] for number in sorted(files, key=lambda number: -sizes[number])]

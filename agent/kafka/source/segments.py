@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -272,12 +272,30 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
     raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
 
 
-def _directory(path: Path, partition: int) -> PartitionLog:
-    def base_offset(segment: Path) -> tuple[int, str]:
-        return (int(segment.stem) if segment.stem.isdecimal() else 0, segment.name)
+def discover_all(paths: Iterable[str | Path]) -> list[PartitionLog]:
+    """The partitions of several PATHs. One that is in several, as replicas are, is one log: each
+    offset is read once. Files of unknown partition stay apart, since they may be of any. Raises `SourcePathError`.
+    """
+    out: list[PartitionLog] = []
+    at: dict[int, int] = {}
+    for log in (log for path in paths for log in discover(Path(path))):
+        place = at.setdefault(log.partition, len(out))
+        if place == len(out) or log.partition == UNKNOWN_PARTITION:
+            out.append(log)
+        else:
+            out[place] = _in_order(log.partition, (*out[place].segments, *log.segments))
+    return out
 
+
+def _directory(path: Path, partition: int) -> PartitionLog:
     # `glob` would find nothing where it may not look.
-    segments = (it for it in path.iterdir() if it.suffix == ".log")
+    return _in_order(partition, (it for it in path.iterdir() if it.suffix == ".log"))
+
+
+def _in_order(partition: int, segments: Iterable[Path]) -> PartitionLog:
+    def base_offset(segment: Path) -> tuple[int, str, Path]:
+        return (int(segment.stem) if segment.stem.isdecimal() else 0, segment.name, segment)
+
     return PartitionLog(partition, tuple(sorted(segments, key=base_offset)))
 
 

@@ -38,6 +38,28 @@ def test_the_order_of_paths_does_not_matter() -> None:
     )
 
 
+def test_a_partition_that_several_paths_hold_is_read_once_and_in_order(tmp_path: Path) -> None:
+    # As three brokers' directories have it: whole, and cut in two where a segment was rolled, the newer part first.
+    (one,) = (SEGMENTS / "__consumer_offsets-13").glob("*.log")
+    data = one.read_bytes()
+    starts = [0]
+    while starts[-1] < len(data):
+        starts.append(starts[-1] + 12 + int.from_bytes(data[starts[-1] + 8 : starts[-1] + 12]))
+    middle = starts[len(starts) // 2]
+    parts = []
+    for name, part in (("newer", data[middle:]), ("older", data[:middle])):
+        folder = tmp_path / name / "__consumer_offsets-13"
+        folder.mkdir(parents=True)
+        (folder / f"{int.from_bytes(part[:8]):020}.log").write_bytes(part)
+        parts.append(tmp_path / name)
+    once = kshadow("replay", one)
+    assert len(lines(once)) > 5
+    for paths in ([one, one], [one, one.parent], parts, [*parts, one, one.parent]):
+        for workers in ("1", "2"):
+            again = kshadow("replay", *paths, "--workers", workers)
+            assert (again.exit_code, again.stdout) == (0, once.stdout), paths
+
+
 def test_options() -> None:
     events = [json.loads(it) for it in lines(kshadow("replay", SEGMENTS))]
     some = kshadow("replay", SEGMENTS, "--group", "ads-eos", "--group", "fraud-848", "--cluster", "east")
