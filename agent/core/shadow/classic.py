@@ -277,7 +277,7 @@ class ClassicGroup:
         self.left_before = ()
         self.rebalances += 1
         sync_ms = None
-        if self.members and value.current_state_timestamp >= 0:
+        if self.members and min(at.timestamp_ms, value.current_state_timestamp) >= 0:
             sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
         cooperative = self._is_cooperative()
         is_first_seen = previous is None and generation > FIRST_GENERATION
@@ -307,7 +307,7 @@ class ClassicGroup:
         # What brings members into a group that had lost them all ends a standstill that no rebalance began; since
         # when is kept of Connect's tasks alone.
         stopped_ms = None
-        if not is_first_seen and (old or not previous or self._withheld):
+        if at.timestamp_ms >= 0 and not is_first_seen and (old or not previous or self._withheld):
             stopped_ms = stopped_partition_ms(
                 facts,
                 inferred.began_ms,

@@ -19,13 +19,13 @@ from agent.presentation.narrative.words import (
     at_least,
     capitalized,
     certainty,
-    clock,
     count,
     first_sentences,
     join_words,
     percent_at_least,
     percent_range,
     sentence,
+    span,
     timestamp,
 )
 
@@ -82,15 +82,12 @@ def _numbered(texts: Sequence[str]) -> list[str]:
 
 
 def _happened(scene: StoryContext) -> list[str]:
-    totals, since, until = scene.totals, scene.since_ms, scene.until_ms
-    if scene.calendar.day is not None:
-        span = f"from {clock(since)} to {clock(until)} UTC on {scene.calendar.day}"
-    else:
-        span = f"from {timestamp(since)} to {timestamp(until)} UTC"
+    totals = scene.totals
     often = count(len(totals.rebalances), "rebalance")
     lost_before_ms = scene.asked.lost_before_ms
     why = f" {causes_phrase(totals.causes).removeprefix('each time ')}" if totals.rebalances else ""
-    out = [f"{capitalized(often)} {span}{':' if len(totals.causes) > 1 else ''}{why}."]
+    colon = ":" if len(totals.causes) > 1 else ""
+    out = [f"{capitalized(often)} {span(scene.since_ms, scene.until_ms)}{colon}{why}."]
     if lost_before_ms is not None:
         out[0] += " Earlier events are not kept."
         if scene.is_unknown:
@@ -128,7 +125,8 @@ def _sure(scene: StoryContext) -> list[str]:
     unknown = unexplained(totals.departures)
     if not inferred and not unknown:
         return []
-    out = ["Certain (in the log): who joined and left, when, and what was assigned."]
+    when = ", when," if scene.has_times else ""
+    out = [f"Certain (in the log): who joined and left{when} and what was assigned."]
     if inferred:
         what = join_words(
             [*(["why members left"] if left else []), *(["why the group rebalanced"] if causes else [])]

@@ -42,7 +42,8 @@ def confidence_text(scene: StoryContext) -> str | None:
     inferred = [f"why {count(len(members), 'member')} left ({_certainty_phrase(members)})"] if members else []
     if others:
         inferred.append(f"what triggered {count(len(others), 'rebalance')} ({_certainty_phrase(others)})")
-    out = "Who joined and left, when, and what was assigned is certain: it is in the log."
+    when = ", when," if scene.has_times else ""
+    out = f"Who joined and left{when} and what was assigned is certain: it is in the log."
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
     out += _least_sure(members, scene.calendar)

@@ -18,7 +18,7 @@ from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import is_simple
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.totals import Totals, totals_of
-from agent.presentation.narrative.words import Calendar, name
+from agent.presentation.narrative.words import NO_TIMESTAMP_MS, Calendar, name
 
 Form = Mapping[str, Any]
 
@@ -71,6 +71,11 @@ class StoryContext:
     findings: Sequence[Event]
     gains: Gains | None
 
+    @property
+    def has_times(self) -> bool:
+        """Whether the records say when they were written."""
+        return self.since_ms != NO_TIMESTAMP_MS
+
     @classmethod
     def of(
         cls,
@@ -94,7 +99,9 @@ class StoryContext:
         elif since_ms is None or since_ms > until_ms:
             since_ms = until_ms
         entries = [entry for entry in timeline_entries(ranged) if entry.label != "finding"]
-        totals = totals_of(entries, 0 if form is None else form["partitions"], since_ms, until_ms)
+        # Without times nothing tells how long anything lasted.
+        end_ms = since_ms if since_ms == NO_TIMESTAMP_MS else until_ms
+        totals = totals_of(entries, 0 if form is None else form["partitions"], since_ms, end_ms)
         return cls(
             asked=asked,
             form=form,

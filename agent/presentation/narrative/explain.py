@@ -174,7 +174,8 @@ def explain(
 
 def _state_text(scene: StoryContext) -> str:
     asked, form = scene.asked, scene.form
-    who = scene.who if asked.is_live else f"At the end of the log, {timestamp(asked.now_ms)} UTC, {scene.who}"
+    end = f", {timestamp(asked.now_ms)} UTC" if scene.has_times else ""
+    who = scene.who if asked.is_live else f"At the end of the log{end}, {scene.who}"
     if form is None:
         if scene.deleted_ms is None and not asked.is_state_known:
             return (
@@ -186,7 +187,7 @@ def _state_text(scene: StoryContext) -> str:
         return f"{who} no longer exists: it was deleted at {timestamp(scene.deleted_ms)} UTC."
     group_type = form["group_type"]
     kind = GROUP_TYPES.get(group_type, f"{group_type} group")
-    last_commit = _last_commit_text(form, asked)
+    last_commit = _last_commit_text(form, scene)
     if is_simple(form):
         has = "which only commits offsets and has no members"
         return f"{who} is a simple {kind}, {has}.{last_commit}"
@@ -198,26 +199,30 @@ def _state_text(scene: StoryContext) -> str:
     else:
         has = f"without members{unit}"
     state = form["state"]
-    if form["state_since_ms"] > 0:
+    if form["state_since_ms"] > 0 and scene.has_times:
         state += f" for {duration(max(asked.now_ms - form['state_since_ms'], 0))}"
     return f"{who} is a {kind}, {state}, {has}.{last_commit}"
 
 
-def _last_commit_text(form: Form, asked: StoryRequest) -> str:
-    last = form["last_commit_ms"]
+def _last_commit_text(form: Form, scene: StoryContext) -> str:
+    asked, last = scene.asked, form["last_commit_ms"]
     if last is None:
         if form["group_type"] == "share":
             return ""
         if is_sampled(form):
             return " No commit was seen." if form["offsets"] else " No offset is committed."
         return " No offset is committed."
+    if not scene.has_times:
+        return f" Its last commit was at {timestamp(last)} UTC."
     ago = duration(max(asked.now_ms - last, 0))
     return f" Its last commit was {ago} {'ago' if asked.is_live else 'before'}."
 
 
 def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
     totals, calendar, since, until = scene.totals, scene.calendar, scene.since_ms, scene.until_ms
-    if calendar.day is not None:
+    if not scene.has_times:
+        span = "At times that the records do not have"
+    elif calendar.day is not None:
         span = f"On {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
     else:
         span = f"From {timestamp(since)} to {timestamp(until)} UTC ({duration(until - since)})"

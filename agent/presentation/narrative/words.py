@@ -198,6 +198,11 @@ def day(at_ms: int) -> str:
     return f"{year + 400 * era + (month <= 2):04d}-{month:02d}-{of_year - (153 * shifted + 2) // 5 + 1:02d}"
 
 
+NO_TIMESTAMP_MS = -1
+"""A record without a timestamp, as Kafka has it: an NDJSON line that gives none."""
+UNKNOWN_TIME = "an unknown time"
+
+
 def clock(at_ms: int) -> str:
     """The time of day in UTC, to the second."""
     seconds = at_ms // SECOND_MS
@@ -205,8 +210,17 @@ def clock(at_ms: int) -> str:
 
 
 def timestamp(at_ms: int) -> str:
-    """Date and time in UTC, to the second."""
-    return f"{day(at_ms)} {clock(at_ms)}"
+    """Date and time in UTC, to the second; of a record without a timestamp (-1) it is not known."""
+    return UNKNOWN_TIME if at_ms == NO_TIMESTAMP_MS else f"{day(at_ms)} {clock(at_ms)}"
+
+
+def span(first_ms: int, last_ms: int) -> str:
+    """`from 10:02:31 to 10:04:00 UTC on 2026-11-21`, or with both dates."""
+    if first_ms == NO_TIMESTAMP_MS:
+        return "at times that the records do not have"
+    if day(first_ms) == day(last_ms):
+        return f"from {clock(first_ms)} to {clock(last_ms)} UTC on {day(first_ms)}"
+    return f"from {timestamp(first_ms)} to {timestamp(last_ms)} UTC"
 
 
 def dates(first_ms: int, last_ms: int) -> str:
@@ -231,4 +245,4 @@ class Calendar:
 
     def at(self, at_ms: int) -> str:
         """`10:02:31`, or `2026-11-21 10:02:31`."""
-        return clock(at_ms) if day(at_ms) == self.day else timestamp(at_ms)
+        return clock(at_ms) if at_ms != NO_TIMESTAMP_MS and day(at_ms) == self.day else timestamp(at_ms)

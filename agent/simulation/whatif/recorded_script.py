@@ -80,6 +80,8 @@ def reason_not_replayable(recording: GroupRecording) -> str | None:
     if not recording.states:
         return "the log shows no member of it"
     last = recording.states[-1]
+    if any(seen.at_ms <= 0 for seen in recording.states):
+        return "its records have no timestamps, so nothing tells how long anything took"
     types = {seen.view.protocol_type for seen in recording.states if seen.members} - {None}
     if last.view.group_type != "classic":
         return NOT_REPLAYABLE[last.view.group_type]

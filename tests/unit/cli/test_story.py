@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -194,3 +195,25 @@ def test_a_finding_of_a_group_that_is_empty_by_now_is_told_as_of_then() -> None:
     assert "idle_members (info, as of 07:28:51)" in said
     text = kshadow("explain", "pricing-static", "--from", CAPTURE / "segments").stdout
     assert "since 07:28:21, `pricing-static-i2` and `pricing-static-i0` were" in text
+
+
+def test_records_without_timestamps_are_told_without_times(tmp_path: Path) -> None:
+    group, first = b.new_group(), b.classic_group(1, b.member("a-1", {"t": [0, 1]}))
+    steps = [group, first, b.commit(), b.classic_group(2, b.member("a-2", {"t": [0, 1]})), b.classic_group(3)]
+    log = b.Log()
+    for step in steps:
+        log.add(step)
+    path = tmp_path / "plain.ndjson"
+    path.write_text("".join(f'{{"key":"{it.key.hex()}","value":"{it.value.hex()}"}}\n' for it in log.records))
+    name = log.records[0].key[4:].decode()
+    for more in ((), ("--full",)):
+        told = kshadow("explain", name, "--from", path, *more)
+        assert told.exit_code == 0
+        assert "1969" not in told.stdout
+        assert "1970" not in told.stdout
+        assert "times that the records do not have" in told.stdout
+    events = json.loads(kshadow("timeline", name, "--from", path, "--event", "rebalance", "-o", "json").stdout)
+    assert [(it["sync_ms"], it["stopped_partition_ms"]) for it in events] == [(None, None)] * 3
+    played = kshadow("whatif", name, "--from", path)
+    assert (played.exit_code, played.stdout) == (1, "")
+    assert "its records have no timestamps" in played.stderr
