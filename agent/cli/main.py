@@ -142,6 +142,7 @@ def _load_config(config: Path, ctx: click.Context) -> ConfigFile:
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line. Exit codes: 0 done, 1 something wrong with the data, 2 usage, 3 unreachable or denied."""
     relax_collector()
+    _replace_closed_streams()
     if _COMPLETE in os.environ:
         _complete()
     codes: list[Any] = []
@@ -167,6 +168,14 @@ def _end_early(number: int, frame: FrameType | None) -> NoReturn:
     with suppress(OSError):
         os.write(2, b"kshadow: stopping: SIGTERM, before anything was read\n")
     os._exit(128 + number)
+
+
+def _replace_closed_streams() -> None:
+    """Where standard output was closed (`>&-`), writing to it fails as on a full disk: nothing is lost unsaid."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
 
 
 def _end_process(codes: list[Any]) -> None:

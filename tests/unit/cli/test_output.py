@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import BytesIO, TextIOWrapper
@@ -13,6 +15,8 @@ import pytest
 
 from agent.cli.output import UnwritableOutput, echo, print_rows, print_table
 from agent.cli.tables import Column
+from tests import ROOT
+from tests.unit.cli.running import COMMAND, environment
 
 COLUMNS = {"a": Column("A"), "b": Column("B", spare=1)}
 
@@ -63,6 +67,14 @@ def test_a_full_disk(size: int) -> None:
         pytest.raises(UnwritableOutput, match="No space left"),
     ):
         echo("x" * size)
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("arguments", ["groups --from tests/data/cli/segments", "--help"])
+def test_a_closed_standard_output_is_told(arguments: str) -> None:
+    line = f"exec {shlex.join(COMMAND)} {arguments} >&-"
+    ended = subprocess.run(["sh", "-c", line], cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (3, "Error: cannot write the output: Bad file descriptor\n")
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
