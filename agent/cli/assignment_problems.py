@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -75,11 +76,20 @@ def read_problems(stream: BinaryLines) -> Iterator[AssignorProblem | InvalidLine
 
 def _parsed(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return json.loads(data, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
         raise _InvalidProblem(
             f"expected a JSON object, got {_shown(data.decode(errors='replace'))} ({error})"
         ) from None
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A member or topic that is given twice would otherwise be dropped unsaid."""
+    form = dict(pairs)
+    if len(form) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise _InvalidProblem(f"expected each name once in an object, got {_shown(twice)} twice or more")
+    return form
 
 
 def _problem_of(form: Any) -> AssignorProblem:

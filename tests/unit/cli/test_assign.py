@@ -98,6 +98,12 @@ BAD = [
     (21, "owned below 0", changed(members={"a": {"topics": [], "owned": [["t", -1]]}}), "got ['t', -1]"),
     (22, "no text", b"\xff\xfe{}", "expected a JSON object, got"),
     (23, "too deep", "[" * 100_000, "expected a JSON object, got [["),
+    (
+        24,
+        "a member twice",
+        json.dumps(PROBLEM).replace('"b": {', '"a": {'),
+        "expected each name once in an object, got a",
+    ),
 ]
 
 
