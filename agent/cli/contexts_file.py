@@ -52,7 +52,7 @@ class Contexts:
         if name not in self.entries:
             near = get_close_matches(name, self.entries, n=1)
             there = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(self.entries)) or 'none'}"
-            raise ContextError(f"no context {name!r} in {self.path}; {there} kshadow context set {name} … makes one")
+            raise ContextError(f"no context {name!r} in {self.path}; {there}; kshadow context set {name} … makes one")
         return self.entries[name]
 
     def save(self) -> None:

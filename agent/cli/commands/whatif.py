@@ -119,6 +119,8 @@ def whatif(
             "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
             "use --bootstrap-server or --from"
         )
+    if client_heartbeat_interval == 0:
+        raise click.UsageError("--client-heartbeat-interval: expected more than 0 ms")
     recorder = GroupRecorder(group)
     with query.open(group, recorder=recorder) as answers:
         since_ms, until_ms = query.range_ms(answers)
@@ -166,8 +168,9 @@ def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternati
             beat_ms = settings.heartbeat_interval_ms
             if not 0 < beat_ms < min(settings.session_timeout_ms, settings.max_poll_interval_ms):
                 raise click.UsageError(
-                    "the heartbeat interval must be less than the session and the poll timeout, or no rebalance "
-                    f"could end: {beat_ms}, {settings.session_timeout_ms} and {settings.max_poll_interval_ms} ms"
+                    "the heartbeat interval must be more than 0 and less than the session and the poll timeout, or "
+                    f"no rebalance could end: {beat_ms}, {settings.session_timeout_ms} and "
+                    f"{settings.max_poll_interval_ms} ms"
                 )
     return out
 

@@ -76,7 +76,7 @@ def test_a_life(here: Here) -> None:
         (["set", "a", "--agent", "http://h", "--unset", "agent-use"], "did you mean 'agent-user'?"),  # 5
         (["use", "prdo"], "did you mean 'prod'?"),  # 6
         (["rename", "prod", "prod"], "there is a context 'prod'"),  # 7
-        (["delete", "x"], "there are prod"),  # 8
+        (["delete", "x"], "there are prod; kshadow context set x"),  # 8
         (["show", "x"], "kshadow context set x"),  # 9
     ],
 )

@@ -192,9 +192,10 @@ def test_no_such_group() -> None:
     [
         (["--agent", "http://localhost:9308"], "--agent: an agent keeps events"),
         ([], "exactly one of"),
-        (["--from", "X", "--heartbeat-interval", "45s"], "the heartbeat interval must be less than"),
-        (["--from", "X", "--poll-timeout", "2s"], "the heartbeat interval must be less than"),
-        (["--from", "X", "--heartbeat-interval", "0s"], "the heartbeat interval must be less than"),
+        (["--from", "X", "--heartbeat-interval", "45s"], "the heartbeat interval must be more than 0 and less than"),
+        (["--from", "X", "--poll-timeout", "2s"], "the heartbeat interval must be more than 0 and less than"),
+        (["--from", "X", "--heartbeat-interval", "0s"], "the heartbeat interval must be more than 0 and less than"),
+        (["--from", "X", "--client-heartbeat-interval", "0s"], "expected more than 0 ms"),
         (["--from", "X", "--session-timeout", "soon"], "a duration such as 30s"),
         (["--from", "X", "--session-timeout", "now"], "a duration such as 30s"),
         (["--from", "X", "--session-timeout", "1790000000000"], "a duration such as 30s"),
