@@ -311,8 +311,8 @@ def _writing() -> Iterator[None]:
 @contextmanager
 def _truth_file(path: Path | None, *, force: bool) -> Iterator[Callable[[GroupTruth], object]]:
     """What writes a line of the file, which is there when all is done."""
+    from agent.common.files import whole_or_not
     from agent.kafka.writer.errors import SinkPathError
-    from agent.kafka.writer.ndjson import whole_or_not
 
     if path is None:
         yield lambda truth: None

@@ -140,7 +140,7 @@ def _gains(
 
 
 def _write(page: bytes, out: str) -> None:
-    from agent.kafka.writer.ndjson import whole_or_not
+    from agent.common.files import whole_or_not
 
     try:
         if out == "-":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from agent.common.files import whole_or_not
 from agent.history.errors import error_of
 
 
@@ -31,14 +31,11 @@ class LocalFiles(Destination):
     def write(self, path: str, content: bytes) -> None:
         """Beside it first, then in its place."""
         file = Path(path)
-        beside = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(content)
-            beside.replace(file)
+            with whole_or_not(file) as whole:
+                whole.write(content)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise error_of(error, path) from None
 
     def remove_others(self, path: str) -> None:

@@ -7,13 +7,11 @@ end for a transaction marker.
 from __future__ import annotations
 
 import gzip
-import os
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from agent.common.files import whole_or_not
 from agent.core.records import RawRecord
 from agent.kafka.writer import Written
 from agent.kafka.writer.errors import SinkPathError
@@ -66,34 +64,3 @@ def _flush(lines: list[str], stream: IO[bytes]) -> int:
     lines.clear()
     stream.write(data)
     return len(data)
-
-
-@contextmanager
-def whole_or_not(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached.
-
-    A link stays one: the file that it names is replaced. What is no file (a pipe, a device) is written to as it is,
-    since whoever may write in its directory would replace the device itself. Its `OSError`s pass through.
-    """
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
-            yield file
-        return
-    path = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=".kshadow-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _umask() -> int:
-    # There is no way to ask but to set it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
