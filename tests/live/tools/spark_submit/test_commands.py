@@ -27,6 +27,7 @@ CAPTURE = SHARED / "captures" / "kafka-4.3.1" / "segments"
 LOCAL = ("--master", "local[2]")
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
 def test_the_command(tmp_path: Path) -> None:
     source = CAPTURE if CAPTURE.exists() else segments(tmp_path / "first", start_ms=T0, days=1, groups=30)
