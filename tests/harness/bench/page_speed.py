@@ -1,9 +1,9 @@
 """How long the page takes where there are many groups: `python -m tests.harness.bench.page_speed [--groups N]`.
 
 A real server over a crowd of groups in memory (`tests.harness.bench.crowd`), some of which rebalance all the time
-and have
-findings open. Prints what a reader waits for, over HTTP on this machine: the first page after a start, pages, what an
-open page asks for every three seconds (with news, and without), a group, findings; and how large each is.
+and have findings open. Prints what a reader waits for, over HTTP on this machine: the first page after a start,
+pages, what an open page asks for every three seconds (with news, and without), a group, findings; and how large each
+is.
 """
 
 from __future__ import annotations
