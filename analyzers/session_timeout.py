@@ -93,7 +93,7 @@ def _may_be_planned(lost: LostMember) -> bool:
     return lost.emptied_group and leaves_without_goodbye(lost.member)
 
 
-_SET_BY_BROKERS = {
+_SET_BY_BROKERS: dict[str | None, str] = {
     GroupType.CONSUMER: "With group.protocol=consumer",
     GroupType.SHARE: "In share groups",
     GroupType.STREAMS: "With group.protocol=streams",
@@ -134,10 +134,8 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
         parts.append(
             "Static members need a session.timeout.ms longer than a restart; a dead one is then detected later."
         )
-    for group_type, whose in _SET_BY_BROKERS.items():
-        if group_type == losses.group_type and any(not it.member.uses_classic_protocol for it in lost):
-            parts.append(
-                f"{whose} the brokers set the timeout: group.{group_type}.session.timeout.ms, or for this group its "
-                f"config {group_type}.session.timeout.ms."
-            )
+    whose = _SET_BY_BROKERS.get(losses.group_type)
+    if whose is not None and any(not it.member.uses_classic_protocol for it in lost):
+        name = f"{losses.group_type}.session.timeout.ms"
+        parts.append(f"{whose} the brokers set the timeout: group.{name}, or for this group its config {name}.")
     return " ".join(parts)

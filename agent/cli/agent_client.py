@@ -25,7 +25,7 @@ from agent.cli.answers import Answers, SourceAway, SourceNotReady, exit_unreacha
 from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
-from agent.core.queries import Health, JsonObject, Rollouts, Timeline
+from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
 
 if TYPE_CHECKING:
     import ssl
@@ -42,9 +42,7 @@ _ADVICE = {
     503: "; try again in a while",
 }
 
-NO_SUCH_GROUP = {"error": "no such group"}
-BUT_MAYBE = " is known: "
-"""What follows it is why the group may be there all the same."""
+_NO_GROUP = {"error": NO_SUCH_GROUP}
 
 # What the tables need of an agent's answers. More fields may come, and do.
 _GROUP_SHAPE: dict[str, type | UnionType] = {
@@ -116,7 +114,7 @@ class AgentClient(Answers):
         if (path := _group_path(group)) is None:
             return None
         url, form = self._get(path)
-        if form == NO_SUCH_GROUP:
+        if form == _NO_GROUP:
             return None
         if not _is_group(form) or not all(
             _is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items()
@@ -137,7 +135,7 @@ class AgentClient(Answers):
             return None
         query = _query_string(since=since_ms, until=until_ms, limit=MAX_EVENTS)
         url, events = self._get(f"{path}/timeline{query}")
-        if events == NO_SUCH_GROUP:
+        if events == _NO_GROUP:
             if self.describe(group) is not None:
                 # Before there was this route, the group `NAME/timeline` was what was asked for.
                 self._fail_unexpected(url, "a timeline")
@@ -157,7 +155,7 @@ class AgentClient(Answers):
         from agent.presentation.rollouts.rollout_list import is_rollout
 
         url, found = self._get(f"{path}/rollouts")
-        if found == NO_SUCH_GROUP:
+        if found == _NO_GROUP:
             if self.describe(group) is not None:
                 # Before there was this route, the group `NAME/rollouts` was what was asked for.
                 self._fail_unexpected(url, "rollouts")
@@ -208,9 +206,9 @@ class AgentClient(Answers):
             except (ValueError, RecursionError):
                 answer = None
             said = answer["error"] if _matches_shape(answer, {"error": str}) else body or "nothing more"
-            if error.code == 404 and said.startswith(NO_SUCH_GROUP["error"]):
-                self._unseen_reason = said.partition(BUT_MAYBE)[2] or None
-                return url, NO_SUCH_GROUP
+            if error.code == 404 and said.startswith(NO_SUCH_GROUP):
+                self._unseen_reason = said.partition(NO_KNOWN_GROUP)[2] or None
+                return url, _NO_GROUP
             advice = _ADVICE.get(error.code, "")
             self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:

@@ -163,7 +163,7 @@ def _notes(form: JsonObject, wanted: Collection[str], sources: Mapping[str, str]
     """What may make the real answer another one."""
     members = form["members"]
     if members and is_sampled(form):
-        yield ("the Admin API does not tell subscriptions: all members are taken to subscribe to all assigned topics")
+        yield "the Admin API does not tell subscriptions: all members are taken to subscribe to all assigned topics"
     seen = [topic for topic, source in sources.items() if source == SEEN]
     if members and seen:
         yield (

@@ -12,6 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 JsonObject = dict[str, Any]
 
+NO_SUCH_GROUP = "no such group"
+"""The error that the HTTP API answers where no group has that name."""
+NO_KNOWN_GROUP = f"{NO_SUCH_GROUP} is known: "
+"""How that error begins where the group may be there all the same; why follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Health:

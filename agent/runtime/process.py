@@ -70,7 +70,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         clusters = _Clusters(settings)
         reloader = None if file is None else Reloader(*file, settings, clusters.change)
         if reloader is not None:
-            # Before brokers are waited for: until then SIGHUP ends the process.
+            # Before brokers are waited for: a SIGHUP that came meanwhile waits for it.
             stack.enter_context(reloading(reloader))
         clusters.start()
         exporter = clusters.exporter(reloader)

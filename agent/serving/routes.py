@@ -26,7 +26,7 @@ from agent import __version__
 from agent.common import clock
 from agent.common.sanitize import printable
 from agent.common.timespec import parse_range
-from agent.core.queries import AmbiguousGroup, GroupQueries, Health
+from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_GROUP, AmbiguousGroup, GroupQueries, Health
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
@@ -48,7 +48,6 @@ from agent.serving.web.config_file import WebConfigFile
 if TYPE_CHECKING:
     from agent.serving.page import Pages
 
-NO_SUCH_GROUP = "no such group"
 """What a 404 of a group begins with: the command line knows it by that."""
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
@@ -262,7 +261,7 @@ def _limit(text: str | None) -> int:
 
 def _no_such_group(agent: ServedQueries, group: str) -> Response:
     unseen = agent.unseen_reason(group)
-    return error_response(404, NO_SUCH_GROUP if unseen is None else f"{NO_SUCH_GROUP} is known: {printable(unseen)}")
+    return error_response(404, NO_SUCH_GROUP if unseen is None else NO_KNOWN_GROUP + printable(unseen))
 
 
 def _health(health: Health, request: Request) -> Response:

@@ -103,7 +103,7 @@ class LagWatcher(BackgroundThread):
 
     def look(self, now: float) -> bool:
         """Look once; whether brokers answered. `now` is of a clock that runs evenly, in seconds."""
-        self._heed_clock(clock.now_ms() - round(time.monotonic() * 1000))
+        self._heed_clock(clock.now_ms() - clock.steady_ms())
         self._suspended = {topic: until for topic, until in self._suspended.items() if until > now}
         wanted = self._wanted()
         self._history.retain(wanted)

@@ -273,8 +273,8 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
 
 
 def discover_all(paths: Iterable[str | Path]) -> list[PartitionLog]:
-    """The partitions of several PATHs. One that is in several, as replicas are, is one log: each
-    offset is read once. Files of unknown partition stay apart, since they may be of any. Raises `SourcePathError`.
+    """The partitions of several PATHs. One that is in several, as replicas are, is one log: each offset is read once.
+    Files of unknown partition stay apart, since they may be of any. Raises `SourcePathError`.
     """
     out: list[PartitionLog] = []
     at: dict[int, int] = {}

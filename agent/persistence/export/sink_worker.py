@@ -138,7 +138,7 @@ class SinkWorker:
                 events=self._events,
                 buffered=len(self._buffer),
                 dropped=dict(self._buffer.dropped),
-                oldest_age_s=None if oldest is None else max(_age_s(oldest), 0.0),
+                oldest_age_s=None if oldest is None else max(_waited_s(oldest), 0.0),
                 healthy=not health.is_down and not health.is_stuck,
                 last_error=health.last_error,
                 spool_bytes=spool.size_bytes,
@@ -273,7 +273,7 @@ class SinkWorker:
 
     def _age_s(self) -> float:
         oldest = self._buffer.oldest_put_ms
-        return 0.0 if oldest is None else _age_s(oldest)
+        return 0.0 if oldest is None else _waited_s(oldest)
 
     def _pause(self) -> float | None:
         """How long to wait at most before looking again whether a batch is due."""
@@ -329,5 +329,5 @@ class SinkWorker:
             self._health.events_refused(refused)
 
 
-def _age_s(put_ms: int) -> float:
+def _waited_s(put_ms: int) -> float:
     return (clock.steady_ms() - put_ms) / 1000

@@ -123,12 +123,10 @@ def verdict(compared: Comparison, when: str, names: tuple[str, str]) -> str | No
     change = w.changed(before, after)
     told += f" ({change})." if direction and change is not None else "."
     if row["before_unknown"] or row["after_unknown"]:
-        sides = (
+        first, second = (
             f"{w.number(row[f'{it}_unknown'])} of {w.number(row[f'{it}_rebalances'])}" for it in ("before", "after")
         )
-        told += " The stopped time of {} rebalances {} and of {} {} is not known.".format(
-            *(word for side in zip(sides, names, strict=True) for word in side)
-        )
+        told += f" The stopped time of {first} rebalances {names[0]} and of {second} {names[1]} is not known."
     if direction is None:
         return f"Whether stopped time changed is not known. What is known: {told}"
     return f"{when} stopped time was {_CHANGES[direction]}: {told}"
