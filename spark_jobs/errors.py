@@ -156,6 +156,12 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "a Python worker was killed, most likely as memory ran out: give each core more beside the heap (in a cluster"
         " --conf spark.executor.memoryOverhead=…), or fewer cores (--master local[2])",
     ),
+    (
+        r"Python worker failed to connect back",
+        JobFailed,
+        "a Python worker did not start within the ten seconds that Spark gives it (if it failed, what it printed"
+        " stands above): run it again when the machine is less busy, or give the driver more CPU",
+    ),
 )
 """By the text of what Spark says: the kind, and the sentence, with what the pattern caught."""
 

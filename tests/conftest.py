@@ -147,11 +147,12 @@ mostly computes."""
 
 
 HEAVY = (
-    *(f"tests/live/{name}/" for name in ("spark_jobs", "tools/spark_submit", "helm/chart", "image")),
+    *(f"tests/live/{name}/" for name in ("helm/chart", "image")),
     *(f"tests/harness/{name}/" for name in ("bench", "fuzz")),
     "tests/unit/simulation/",
 )
-"""Whose tests compute rather than wait: they leave the processor to those that have brokers to answer in time."""
+"""Whose tests compute rather than wait: they leave the processor to those that have brokers to answer in time. Not
+Spark's: it gives a Python worker ten seconds to start, and no setting gives it more."""
 NICE = 10
 
 

@@ -53,7 +53,14 @@ from tests import DATA
         ("java.io.IOException: No space left on device", 1, "No space left on device"),
         # 10: not enough memory
         ("java.lang.OutOfMemoryError: Java heap space", 1, "give the driver more"),
-        # 11: anything else says what is nearest to its cause
+        # 11: too little CPU
+        (
+            "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat a\nCaused by:"
+            " java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+            1,
+            "a Python worker did not start within the ten seconds",
+        ),
+        # 12: anything else says what is nearest to its cause
         ("a\n\tat b\nCaused by: c\nCaused by: java.lang.IllegalStateException: odd", 1, "IllegalStateException: odd"),
         ("something odd", 1, "Spark gave up: something odd"),
         ("", 1, "nothing was said"),
