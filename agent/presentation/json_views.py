@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
-from agent.core.inference.origins import Origin
 from agent.core.open_transactions import OpenTransactions
+from agent.core.protocol.states import GroupType
 from agent.core.queries import JsonObject
 from agent.core.shadow.transitions import ORIGIN, origin_form
 from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member
@@ -20,7 +20,7 @@ from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
 from agent.presentation.narrative.staleness import open_transaction_json
-from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, QUARANTINED, STALE, VIEW_DEFS
+from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, OFFSETS_SEEN, QUARANTINED, STALE, VIEW_DEFS
 
 LagOf = Callable[[CommittedOffset], JsonObject]
 """What is known of the lag of a committed offset: all fields of `NO_LAG`."""
@@ -40,6 +40,7 @@ def group_json(view: GroupView, lag: int | None = None) -> JsonObject:
         "members": len(view.members),
         "lag": lag,
         "anomalies": len(view.anomalies),
+        **({} if view.offsets_seen_ms is None else {OFFSETS_SEEN: view.offsets_seen_ms}),
     }
 
 
@@ -66,7 +67,7 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
     return group_json(view, sum(records) if records else None) | {
         "leader": view.leader,
         "target_generation": view.target_generation,
-        "members": [member_json(member, view.origins) for member in view.members],
+        "members": [_member_json(member, view) for member in view.members],
         "offsets": [
             {
                 name: of_lag[name] if name in of_lag else getattr(item, name)
@@ -78,12 +79,15 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
     }
 
 
-def member_json(member: Member, origins: Mapping[str, Origin] | None = None) -> JsonObject:
-    """A member with its timeouts (milliseconds), subscription and assignment; `origins`: see `GroupView`."""
+def _member_json(member: Member, view: GroupView) -> JsonObject:
+    """A member with its timeouts (milliseconds), subscription and assignment."""
     form: JsonObject = {name: getattr(member, name) for name in VIEW_DEFS["member"]["required"]}
     form |= {"subscription": list(member.subscription), "assignment": _lists(member.assignment)}
-    if origins is not None:
-        form[ORIGIN] = origin_form(origins.get(member.member_id))
+    if view.is_sampled and view.group_type != GroupType.CLASSIC:
+        # Members of both protocols may be in it, and librdkafka's description says not which is which.
+        form["uses_classic_protocol"] = None
+    if view.origins is not None:
+        form[ORIGIN] = origin_form(view.origins.get(member.member_id))
     return form | {name: _lists(held) for name in MEMBER_LISTS if (held := getattr(member, name)) is not None}
 
 

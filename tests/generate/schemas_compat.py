@@ -26,8 +26,12 @@ _SAME = ("const", "pattern", "additionalProperties", "prefixItems", "anyOf", "no
 """What may not change at all, but for where more was taken in."""
 
 
-NULL_WHERE_SAMPLED = (*(f"/{event}/{field}" for event in _EVENTS for field in ("partition", "offset", "generation")),)
-"""Fields of events that are null where `sampled` is true: who reads an agent of the topic never meets that."""
+NULL_WHERE_SAMPLED = (
+    *(f"/{event}/{field}" for event in _EVENTS for field in ("partition", "offset", "generation")),
+    "/member/uses_classic_protocol",
+)
+"""Fields that are null where groups are looked at (of events: where `sampled` is true): who reads an agent of the
+topic never meets that."""
 
 
 def broken(old: Schema, new: Schema, where: str = "") -> Iterator[str]:

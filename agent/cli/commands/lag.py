@@ -73,7 +73,8 @@ def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
     if query.follows:
         _follow(query, group, topics)
     with query.open(group, lag=True) as answers:
-        rows = [row for row in lag_rows(find_group(answers, group)) if matches_any(row["topic"], topics)]
+        form = find_group(answers, group)
+        rows = [row for row in lag_rows(form) if matches_any(row["topic"], topics)]
         query.print_rows(
             rows,
             _COLUMNS,
@@ -86,6 +87,10 @@ def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
             print_table([[*it.values()] for it in _totals(rows)], _TOTALS)
         if query.ctx.params["from_path"] is not None and not answers.capabilities.live:
             warn("lag is not known: files do not say where topics end; --bootstrap-server and --agent do")
+        if isinstance(seen_ms := form.get("offsets_seen_ms"), int):
+            from agent.presentation.narrative.sampling import COUNTED_AS_LAG
+
+            warn(f"(the committed offsets were read at {iso_time(seen_ms)}; {COUNTED_AS_LAG})")
 
 
 def _follow(query: Query, group: str, topics: tuple[str, ...]) -> NoReturn:

@@ -456,6 +456,7 @@ class SampledGroup:
             rebalances=self.rebalances,
             generations_skipped=UNKNOWN_NUMBER,
             anomalies=tuple(self.notes.latest),
+            offsets_seen_ms=self._offset_looks[-1] if self._offset_looks else None,
         )
 
 

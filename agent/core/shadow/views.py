@@ -132,6 +132,8 @@ class GroupView:
     rebalances: int
     generations_skipped: int
     anomalies: tuple[Anomaly, ...]
+    offsets_seen_ms: int | None = None
+    """When the offsets of a group that is sampled were looked at, epoch milliseconds; None: not yet, or it is not."""
     origins: Mapping[str, Origin] | None = None
     """By member id, how the pods of members came; those of which it is known. None: nobody was asked."""
 

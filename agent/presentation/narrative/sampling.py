@@ -9,6 +9,9 @@ LIMITATIONS = (
 )
 """What is said at the start, in /readyz and on the page."""
 
+COUNTED_AS_LAG = "what the group has committed since counts as lag"
+"""What is said beside the time at which committed offsets were read."""
+
 UNLISTED = "groups are read through the Admin API, which does not list Connect, share and streams groups"
 """Why a group that is not known may be there."""
 

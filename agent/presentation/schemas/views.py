@@ -31,6 +31,9 @@ STALE = "stale"
 QUARANTINED = "quarantined"
 """The field of a group in whose partition records were passed over."""
 
+OFFSETS_SEEN = "offsets_seen_ms"
+"""The field of a group that is looked at through the Admin API."""
+
 _GROUP: dict[str, Schema] = {
     "group": described(TEXT, "Its name; may be empty, and hold any character."),
     "group_type": open_enum(GroupType),
@@ -63,7 +66,14 @@ _GROUP: dict[str, Schema] = {
         "Only where records of its partition could not be read and were passed over, of the newest hundred pieces: "
         "until its next records the group may stand otherwise.",
     ),
+    OFFSETS_SEEN: described(
+        INTEGER,
+        "Only with `--source admin`: when its committed offsets were read, epoch milliseconds. What it has committed "
+        "since counts as lag.",
+    ),
 }
+
+_GROUP_OPTIONAL = ("cluster", STALE, QUARANTINED, OFFSETS_SEEN)
 
 _LAG: dict[str, Schema] = {
     "lag": described(nullable(COUNT), "Records behind; null if not known."),
@@ -82,7 +92,7 @@ MEMBER_LISTS = ("target", "standby_tasks", "warmup_tasks")
 """What only newer types of groups have."""
 
 VIEW_DEFS: dict[str, Schema] = {
-    "group": object_of(_GROUP, "One row of the groups.", optional=["cluster", STALE, QUARANTINED]),
+    "group": object_of(_GROUP, "One row of the groups.", optional=_GROUP_OPTIONAL),
     "quarantined_records": object_of(
         {"records": described(COUNT, "How many offsets of the partition.")},
         "What was passed over in a partition of `__consumer_offsets`.",
@@ -111,7 +121,9 @@ VIEW_DEFS: dict[str, Schema] = {
             "subscription_regex": nullable(TEXT),
             "assignment": described(PARTITIONS, "What it holds: partitions by topic, of Connect tasks by connector."),
             "member_epoch": nullable(INTEGER),
-            "uses_classic_protocol": FLAG,
+            "uses_classic_protocol": described(
+                nullable(FLAG), "Null where it is not known: in KIP-848 groups with `--source admin`."
+            ),
             "client_library": described(TEXT, "Its client library, as far as the log tells; else `unknown`."),
             "library_evidence": described(TEXT, "By what; empty where nothing tells."),
             "target": described(PARTITIONS, "What the coordinator wants it to hold, in newer types of groups."),
@@ -152,7 +164,7 @@ VIEW_DEFS: dict[str, Schema] = {
             "anomalies": array_of(ref("anomaly")),
         },
         "One group in full.",
-        optional=["cluster", STALE, QUARANTINED],
+        optional=_GROUP_OPTIONAL,
     ),
     "lag": object_of(
         {

@@ -9,8 +9,10 @@ from agent.core.inference.origins import origin_words
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
+from agent.presentation.narrative.sampling import COUNTED_AS_LAG
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.words import count, day, duration, grouped
+from agent.presentation.schemas.views import OFFSETS_SEEN
 from agent.serving.page.markup import (
     ago,
     at,
@@ -140,7 +142,11 @@ def lag_section(form: Form | None, now_ms: int) -> Markup:
 <th scope="col" class="number">Largest partition lag</th><th scope="col" class="number">Last commit</th>"""
     caption = "Committed offsets and lag by topic, the greatest lag first"
     shown = table("lags", "lag by topic", caption, heads, rows)
-    return section("lag", "Lag by topic", shown + more(len(topics) - MAX_TOPICS, "more topics."))
+    seen = Markup("")
+    if form.get(OFFSETS_SEEN) is not None:
+        when = ago(form[OFFSETS_SEEN], now_ms)
+        seen = Markup(f'<p class="more">The committed offsets were read {when}; {COUNTED_AS_LAG}.</p>')
+    return section("lag", "Lag by topic", seen + shown + more(len(topics) - MAX_TOPICS, "more topics."))
 
 
 def _sum(offsets: Sequence[Form]) -> int | None:

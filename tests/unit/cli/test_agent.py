@@ -119,6 +119,22 @@ def test_an_unknown_group_where_groups_are_looked_at() -> None:
             )
 
 
+def test_lag_says_when_offsets_were_read_where_groups_are_looked_at() -> None:
+    looks = Looks("a").look(0, "Stable", seen("m", 0), positions={0: 1})
+    looks.state(4_000, "PreparingRebalance").look(5_000, "Stable", seen("m", 0))
+    with served(Replayed([looks.batch()], mirror_class=SampledMirror)) as url:
+        result = kshadow("lag", "a", "--agent", url)
+        assert result.stderr == (
+            "(the committed offsets were read at 2023-11-14 22:13:20.000Z; what the group has committed since counts"
+            " as lag)\n"
+        ), "the look that followed asked for members alone"
+        for command in (("describe", "a"), ("groups",)):
+            form = json.loads(kshadow(*command, "--agent", url, "-o", "json").stdout)
+            assert (form if command[1:] else form[0])["offsets_seen_ms"] == 1_700_000_000_000
+    with served(Replayed(of_log(Story("g").change(["a"]).log))) as url:
+        assert "offsets_seen_ms" not in kshadow("groups", "--agent", url, "-o", "json").stdout
+
+
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])
 def test_hostile_groups_through_an_agent(text: str) -> None:
     if len(text) > 20_000:

@@ -7,9 +7,11 @@ from typing import Any
 
 import yaml
 
+from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
 from agent.presentation.json_views import NO_LAG, describe_json, group_json
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP, STEP_MS, T0, Log, commit, topic_id
+from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.core.shadow.scripts import CONSUMER, ModernScript
 
 
@@ -45,6 +47,17 @@ def test_a_group() -> None:
         "generations_skipped": 0,
         "anomalies": 0,
     }
+
+
+def test_whether_a_member_of_a_group_that_is_looked_at_uses_the_classic_protocol() -> None:
+    """A KIP-848 group may have members of both, and the Admin API's description does not say which."""
+    for group_type, uses_classic_protocol in (("classic", True), ("consumer", None)):
+        mirror = SampledMirror(shard_of("a"))
+        mirror.replay_batch(Looks("a", group_type=group_type).look(0, "Stable", seen("m", 0)).batch())
+        view = mirror.view("a")
+        assert view is not None
+        (member,) = describe_json(view, ())["members"]
+        assert member["uses_classic_protocol"] is uses_classic_protocol
 
 
 def test_a_described_group() -> None:
