@@ -84,7 +84,7 @@ def open_source(
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
     with source_errors_reported(), ExitStack() as opened:
-        if kind == "from_path" and from_path != STDIN and _is_history(from_path):
+        if kind == "from_path" and _is_history(from_path):
             answers: Answers = opened.enter_context(_history_opened(ctx, from_path, witness, tables=tables))
         elif kind == "agent":
             from agent.cli.agent_client import AgentClient
@@ -110,8 +110,16 @@ def open_source(
 STDIN = "-"
 
 
+def finds_here(ctx: click.Context) -> bool:
+    """Whether this process looks for findings in the source that the command was given, and no other did before."""
+    kind = exactly_one_of(ctx, *SOURCES)
+    return kind == "bootstrap_server" or (kind == "from_path" and not _is_history(ctx.params[kind]))
+
+
 def _is_history(path: str) -> bool:
     """Looks at names alone: what reads tables is imported where there are some."""
+    if path == STDIN:
+        return False
     if "://" in path or path.endswith(".parquet"):
         return True
     try:

@@ -73,7 +73,10 @@ def findings(
         )
 
     from agent.cli.answers import warn_stale
+    from agent.cli.data_source import finds_here
 
+    if only and finds_here(query.ctx):
+        _refuse_unknown(only)
     if query.follows:
         _follow(query, since, is_wanted)
     with query.open(history=True, tables=True) as answers:
@@ -130,8 +133,17 @@ def _follow(query: Query, since: TimeSpec | None, is_wanted: Callable[[dict[str,
     query.follow(poll)
 
 
+def _refuse_unknown(only: tuple[str, ...]) -> None:
+    from analyzers.registry import AnalyzerConfigError, select_analyzers
+
+    try:
+        select_analyzers(only)
+    except AnalyzerConfigError as error:
+        raise click.UsageError(f"--analyzer: {error}") from error
+
+
 def _warn_of_unknown(only: tuple[str, ...]) -> None:
-    """An agent may have analyzers that are not here; a name that nobody knows is rather misspelt."""
+    """Who found them may have analyzers that are not here; a name that nobody knows is rather misspelt."""
     from difflib import get_close_matches
 
     from analyzers.registry import known_analyzers

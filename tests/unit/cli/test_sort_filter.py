@@ -12,6 +12,7 @@ from agent.cli.sort_filter import CAUSES, EVENTS, STATES, event_matches, matches
 from agent.cli.tables import Column
 from tests import SHARED
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.serving.routes.replayed import Replayed, of_path, served
 
 COLUMNS = {"name": Column("NAME"), "last": Column("LAST COMMIT"), "parts": Column("PARTITIONS")}
 ROWS = [
@@ -111,7 +112,7 @@ def test_tables_sort_by_what_they_show() -> None:
     assert len(members) == 4
 
 
-# 1-4: what there is not.
+# 1-6: what there is not.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -119,6 +120,8 @@ def test_tables_sort_by_what_they_show() -> None:
         (["groups", "--sort-by", "zzz"], "there are group, group_type, state"),  # 2
         (["groups", "--state", "Sleeping"], "'Sleeping' is not one of"),  # 3
         (["timeline", "pricing-poll", "--sort-by", "hwat"], "did you mean 'what'?"),  # 4
+        (["findings", "--analyzer", "zz"], "no analyzer is called 'zz'; there are autoscaler_storm, "),  # 5
+        (["findings", "--analyzer", "idle_members", "--analyzer", "all"], "no analyzer is called 'all'"),  # 6
     ],
 )
 def test_refusals(arguments: list[str], said: str) -> None:
@@ -161,6 +164,8 @@ def test_units_are_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_analyzer_that_is_not_there() -> None:
-    result = kshadow("findings", "--from", SEGMENTS, "--analyzer", "idle_membres")
+    """Where this process looks for findings it knows all names; an agent may have analyzers of its own."""
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        result = kshadow("findings", "--agent", url, "--analyzer", "idle_membres")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr.endswith("(no analyzer is called 'idle_membres' here; did you mean 'idle_members'?)\n")
