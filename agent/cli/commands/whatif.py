@@ -27,6 +27,7 @@ from agent.config.options import Parsed
 from agent.simulation.whatif.changes import CHANGES, Alternative
 
 if TYPE_CHECKING:
+    from agent.simulation.groups.script import Script
     from agent.simulation.whatif.calibrated_replay import CalibratedReplay
     from agent.simulation.whatif.comparison import Comparison
 
@@ -42,11 +43,18 @@ _COLUMNS = {
 }
 
 
+MAX_SETTING_MS = 2**31 - 1
+"""The most that such a setting may be: brokers and clients read a 32-bit number."""
+
+
 def _parse_duration(text: str) -> int:
     try:
-        return parse_duration(text)
+        ms = parse_duration(text)
     except ValueError:
         raise ValueError(f"expected a duration such as 30s, 5m or 500ms, got {text!r}") from None
+    if ms > MAX_SETTING_MS:
+        raise ValueError(f"expected at most {MAX_SETTING_MS} ms, the most that Kafka takes, got {text!r}")
+    return ms
 
 
 DURATION = Parsed("DURATION", _parse_duration)
@@ -119,8 +127,6 @@ def whatif(
             "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
             "use --bootstrap-server or --from"
         )
-    if client_heartbeat_interval == 0:
-        raise click.UsageError("--client-heartbeat-interval: expected more than 0 ms")
     recorder = GroupRecorder(group)
     with query.open(group, recorder=recorder) as answers:
         since_ms, until_ms = query.range_ms(answers)
@@ -137,6 +143,8 @@ def whatif(
                 heartbeat_ms=client_heartbeat_interval,
                 delay_ms=broker_initial_delay,
             )
+            if client_heartbeat_interval is not None:
+                _check_heartbeat(found.recorded.script, client_heartbeat_interval)
             result = compare(found, _alternatives(query.ctx, found))
         except (NothingToReplay, CannotReplay) as error:
             answers.report(warn)
@@ -152,7 +160,7 @@ def whatif(
 
 def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternative]:
     """What the options ask for, each value of a repeated one by itself; else the standard set."""
-    from agent.simulation.whatif.changes import standard_alternatives, starts
+    from agent.simulation.whatif.changes import standard_alternatives
 
     given = {
         name: [True] if change.kind == "flag" else list(ctx.params[_parameter(name)])
@@ -163,16 +171,23 @@ def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternati
         return standard_alternatives(found.recorded.script)
     out = [Alternative(dict(zip(given, values, strict=True))) for values in product(*given.values())]
     for alternative in out:
-        for start in starts(alternative.apply(found.recorded.script)):
-            settings = start.settings
-            beat_ms = settings.heartbeat_interval_ms
-            if not 0 < beat_ms < min(settings.session_timeout_ms, settings.max_poll_interval_ms):
-                raise click.UsageError(
-                    "the heartbeat interval must be more than 0 and less than the session and the poll timeout, or "
-                    f"no rebalance could end: {beat_ms}, {settings.session_timeout_ms} and "
-                    f"{settings.max_poll_interval_ms} ms"
-                )
+        _check_heartbeat(alternative.apply(found.recorded.script))
     return out
+
+
+def _check_heartbeat(script: Script, heartbeat_ms: int | None = None) -> None:
+    """Raise `click.UsageError` where a client could not work with its heartbeat interval, or with the one given."""
+    from agent.simulation.whatif.changes import starts
+
+    for start in starts(script):
+        settings = start.settings
+        beat_ms = settings.heartbeat_interval_ms if heartbeat_ms is None else heartbeat_ms
+        if not 0 < beat_ms < min(settings.session_timeout_ms, settings.max_poll_interval_ms):
+            raise click.UsageError(
+                "the heartbeat interval must be more than 0 and less than the session and the poll timeout, or "
+                f"no rebalance could end: {beat_ms}, {settings.session_timeout_ms} and "
+                f"{settings.max_poll_interval_ms} ms"
+            )
 
 
 def _form(found: CalibratedReplay, result: Comparison) -> dict[str, Any]:

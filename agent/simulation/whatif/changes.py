@@ -184,8 +184,9 @@ CHANGES: Mapping[str, SettingChange] = {
             "session.timeout.ms of every client (KIP-848: group.consumer.session.timeout.ms).",
             _session_timeout,
             lambda ms: f"session timeout {format_setting(ms)}",
-            "session timeout: brokers allow it (group.min/max.session.timeout.ms, 6 s to 30 min by default), and "
-            "clients send heartbeats at least three times in it",
+            "session timeout: brokers allow it (group.min/max.session.timeout.ms, 6 s to 30 min by default; KIP-848: "
+            "group.consumer.min/max.session.timeout.ms, 45 s to 60 s), and clients send heartbeats at least three "
+            "times in it",
         ),
         SettingChange(
             "poll-timeout",
