@@ -117,7 +117,7 @@ class RolloutWatch(BackgroundThread):
     def _judged(self, group: str, mark: tuple[int, int], now_ms: int) -> _Known:
         # The watch starts when the agent is ready, which need not wait for what judges.
         from agent.presentation.rollouts.rollout_list import rollouts_json
-        from agent.presentation.rollouts.sentences import PENDING
+        from agent.presentation.rollouts.sentences import PENDING, verdict_word
 
         with self._lock:
             events, complete_since_ms = self._state.recent.timeline(group)
@@ -131,9 +131,9 @@ class RolloutWatch(BackgroundThread):
         if not rollouts:
             return _Known(mark, None, True)
         newest = rollouts[-1]
-        word = newest["verdict"] or PENDING
-        # A verdict that is there becomes another by what happens alone.
-        return _Known(mark, RolloutReading(word, newest["began_ms"]), newest["verdict"] is not None)
+        word = verdict_word(newest)
+        # A verdict that is there, or that will not come, becomes another by what happens alone.
+        return _Known(mark, RolloutReading(word, newest["began_ms"]), word != PENDING)
 
     def _note_lags(self, now_ms: int, changing: set[str]) -> None:
         if self._lags is None:

@@ -90,7 +90,7 @@ NO_GROUP_COUNTS = GroupCounts()
 
 
 class RolloutReading(NamedTuple):
-    """The newest rollout of a group: the verdict on it, or that it is pending, and when it began (epoch ms)."""
+    """The newest rollout of a group: the verdict on it, or why there is none, and when it began (epoch ms)."""
 
     verdict: str
     began_ms: int
@@ -391,7 +391,8 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         "kshadow_group_rollout_verdict",
         "gauge",
         ("group", "verdict"),
-        "1 for the verdict on the group's newest rollout: better, same, worse, harmful; pending until there is one.",
+        "1 for the verdict on the group's newest rollout: better, same, worse, harmful; pending until there is one; "
+        "'not known' where all members left before one could be told.",
         lambda group: [] if group.rollout is None else [(group.rollout.verdict, 1)],
         is_kept=True,
     ),

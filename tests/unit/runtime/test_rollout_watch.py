@@ -84,6 +84,29 @@ def test_the_verdict_on_the_newest_as_it_comes() -> None:
     assert stage.watch.readings()[GROUP].began_ms == newest["began_ms"]
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_of_a_group_that_all_members_left_nothing_stays_pending(
+    is_deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["svc-0", "svc-1"]
+    story = Story().change(names).work(1_200)
+    for name in names:
+        story.change(leave=[name]).change(join=[name])
+    story.change(leave=names)
+    now_ms = story.log.now_ms
+    if is_deleted:
+        story.log.add(*(b.uncommit("t", it, group=story.group) for it in (0, 1)), b.no_classic_group(story.group))
+    stage = Stage()
+    stage.log = list(story.log.records)
+    stage.until(story.log.now_ms)
+    stage.watch.look(now_ms + MINUTE)
+    assert stage.watch.readings()[story.group].verdict == "pending"
+    stage.watch.look(now_ms + 11 * MINUTE)
+    assert stage.watch.readings()[story.group].verdict == "not known"
+    monkeypatch.setattr(rollout_list, "rollouts_json", lambda *_: pytest.fail("judged again"))
+    stage.watch.look(now_ms + 12 * MINUTE)
+
+
 def test_while_a_transaction_hides_what_follows_there_is_no_verdict() -> None:
     """That nothing more was read is no sign of a group that came to rest."""
     stage = Stage()
