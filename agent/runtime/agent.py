@@ -36,7 +36,8 @@ class Agent:
         self._scrape = ScrapeReader(parts, self._loop)
         self.queries = AgentQueries(parts, self._loop, self._scrape)
         self.is_saved = False
-        """Whether a stop came to its end and saved all that was known, where that is asked for."""
+        """Whether a stop came to its end and saved all that was known, where that is asked for, and all events that
+        waited for the history's sinks."""
         self._sampler = None
         if options.exports is not None:
             self._sampler = Sampler(
@@ -95,7 +96,7 @@ class Agent:
                 parts.state.settle_origins(time.monotonic(), all_of_them=True)
                 if parts.held is not None:
                     parts.held.release(all_of_them=True)
-            options.exports.stop(max(1.0, deadline - time.monotonic()))
+            is_saved = options.exports.stop(max(1.0, deadline - time.monotonic())) and is_saved
         if options.broker_log is not None:
             options.broker_log.stop()
         self.is_saved = is_saved

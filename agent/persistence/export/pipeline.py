@@ -98,13 +98,14 @@ class ExportPipeline:
         deadline = time.monotonic() + timeout_s
         return all(outlet.wait_durable(max(deadline - time.monotonic(), 0.0)) for outlet in self._workers)
 
-    def stop(self, timeout_s: float) -> None:
-        """Write what can be written within the time; what is left is synced in the spools. Nothing is put after."""
+    def stop(self, timeout_s: float) -> bool:
+        """Write what can be written within the time; what is left is synced in the spools. Nothing is put after.
+        Whether nothing was lost of it."""
         deadline = time.monotonic() + timeout_s
         for outlet in self._workers:
             outlet.begin_stop(deadline)
-        for outlet in self._workers:
-            outlet.finish_stop(deadline)
+        are_kept = [outlet.finish_stop(deadline) for outlet in self._workers]
+        return all(are_kept)
 
     def readings(self) -> Sequence[SinkReading]:
         """How each sink stands."""

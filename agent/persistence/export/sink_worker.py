@@ -111,13 +111,14 @@ class SinkWorker:
             self._stop_at = deadline
             self._changed.notify_all()
 
-    def finish_stop(self, deadline: float) -> None:
-        """Wait for the thread until then, put the rest on disk."""
+    def finish_stop(self, deadline: float) -> bool:
+        """Wait for the thread until then, put the rest on disk; whether nothing was lost of what still waited."""
         if self._thread.is_alive():
             self._thread.join(max(deadline - time.monotonic(), 0.0))
         is_synced = self._sync()
         with self._changed:
-            if not is_synced and (left := self._buffer.drop_memory()):
+            left = 0 if is_synced else self._buffer.drop_memory()
+            if left:
                 log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
             self._closed = True
             self._buffer.dropping = False
@@ -127,6 +128,7 @@ class SinkWorker:
                 self._buffer.spool.close()
         if waiting and self._buffer.spool.is_durable:
             log.info("history sink %s: %d events wait in the spool for the next start", self.name, waiting)
+        return not left
 
     def reading(self) -> SinkReading:
         """How it stands."""

@@ -1,4 +1,5 @@
-"""The last snapshot fails, as on a disk that is gone: the agent says what is not saved, and ends with 1."""
+"""The last snapshot fails, as on a disk that is gone, or events that nothing keeps cannot be written: the agent says
+what is not saved, and ends with 1."""
 
 import shutil
 import threading
@@ -17,7 +18,7 @@ SAID = " is not saved; the next start reads them from the last snapshot of "
 
 def test_the_exit_code_tells_of_it(tmp_path):
     """Of an agent alone, of one that is tried again and again, of one that shares partitions, and of one whose
-    directory is there."""
+    directory is there; and of one that has a history instead."""
     properties = {"offsets.topic.num.partitions": "1"}
     with EmbeddedBroker(fetch_jars(), properties=properties, heap="256m") as broker:
         servers = broker.bootstrap_servers
@@ -39,12 +40,20 @@ def test_the_exit_code_tells_of_it(tmp_path):
             kept = tmp_path / name
             options = ("--bootstrap-server", servers, "--snapshots", str(kept), "--snapshot-interval", "2s", *more)
             agents[name] = AgentProcess(tmp_path, *options, name=f"agent-{name}").start()
+        # Where the history goes there is a file.
+        (tmp_path / "history").mkdir()
+        history = ("--bootstrap-server", servers, "--history-parquet", str(tmp_path / "history"))
+        agents["writes"] = AgentProcess(tmp_path, *history, name="agent-writes").start()
         try:
             for name, agent in agents.items():
                 agent.wait_ready()
+                if name == "writes":
+                    continue
                 wait_until(lambda name=name: any((tmp_path / name).rglob("partition-0*")), 60, agent.tail)
                 if name != "good":
                     shutil.rmtree(tmp_path / name)
+            (tmp_path / "history").rmdir()
+            (tmp_path / "history").touch()
             commit(2)
             wait_until(lambda: all(it.behind() == 0 for it in agents.values()), 60)
             stops = [threading.Thread(target=it.stop) for it in agents.values()]
@@ -57,5 +66,6 @@ def test_the_exit_code_tells_of_it(tmp_path):
             for agent in agents.values():
                 agent.kill()
     logs = {name: it.log.read_text() for name, it in agents.items()}
-    assert [it.exit_codes[0] for it in agents.values()] == [1, 1, 1, 0], logs
-    assert [it.count(SAID) for it in logs.values()] == [1, 1, 1, 0], logs
+    assert [it.exit_codes[0] for it in agents.values()] == [1, 1, 1, 0, 1], logs
+    assert [it.count(SAID) for it in logs.values()] == [1, 1, 1, 0, 0], logs
+    assert " events that no spool keeps" in logs["writes"]

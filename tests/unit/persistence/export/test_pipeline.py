@@ -135,6 +135,18 @@ def test_a_sink_that_never_answers_and_one_that_falls_behind_make_the_agent_unre
     assert stuck.got == list(range(260))
 
 
+@pytest.mark.parametrize(("with_spool", "is_kept"), [(True, True), (False, False)])
+def test_a_stop_tells_whether_anything_is_lost(tmp_path: Path, with_spool: bool, is_kept: bool) -> None:
+    """By a sink that is down; what the other was given, it has."""
+    down, up = Shelf("down"), Shelf("up")
+    down.down = DOWN
+    made = ExportPipeline([down, up], spool=SpoolSettings(tmp_path, "c") if with_spool else None)
+    made.start()
+    made.put(events(0, 30))
+    assert made.stop(0.5) is is_kept
+    assert up.got == list(range(30))
+
+
 def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
     down = Shelf()
     down.down = DOWN
