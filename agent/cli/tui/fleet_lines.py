@@ -228,7 +228,7 @@ def summary(fleet: Fleet, shown: int, sort: str, wanted: str, width: int) -> Lin
             if fleet.is_recent_partial
             else count(late, "rebalance")
         )
-        left += [(" · ", "dim"), (f"{said} in 10 min", "" if late else "dim")]
+        left += [(" · ", "dim"), (f"{said} in the last 10 min", "" if late else "dim")]
     right: list[Piece] = [(f"by {SORTS[sort][0]} ", "dim")] if width >= MEDIUM_WIDTH else []
     if wanted:
         right.insert(0, (f"“{wanted}”: {shown}  ", "info"))

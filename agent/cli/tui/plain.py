@@ -84,7 +84,7 @@ def _trouble_lines(row: FleetRow, fleet: Fleet) -> Iterable[str]:
     if row.key.group is not None:
         parts = [row.state, count(row.members or 0, "member"), count(row.partitions or 0, "partition")]
         if row.recent_rebalances:
-            parts.append(f"{count(row.recent_rebalances, 'rebalance')} in 10 min")
+            parts.append(f"{count(row.recent_rebalances, 'rebalance')} in the last 10 min")
         if row.lag is not None:
             parts.append(f"lag {short_number(row.lag)}")
         yield f"{row.name}: {', '.join(parts)}"

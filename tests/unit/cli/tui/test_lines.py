@@ -364,7 +364,7 @@ def test_rebalances_of_before_the_first_look_that_may_be_more(
     source.capabilities = Capabilities(live=True)
     for _ in range(2):
         shown = text(summary(asker.poll_fleet().fleet, groups, "t", "", 120))
-        assert f"{'at least ' if is_partial else ''}1 rebalance in 10 min" in shown
+        assert f"{'at least ' if is_partial else ''}1 rebalance in the last 10 min" in shown
         assert ("at least" in shown) == is_partial
     now_ms += RECENT_MS
     assert "at least" not in text(summary(asker.poll_fleet().fleet, groups, "t", "", 120))

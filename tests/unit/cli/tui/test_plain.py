@@ -132,7 +132,7 @@ def test_files_are_told_once() -> None:
     first, second, *rest = lines(result)
     assert first.endswith(f"{SEGMENTS}, a still picture of 2026-11-21 07:29:29 UTC.")
     assert second == "6 groups, 1 open finding: 1 info."
-    assert rest[0] == "geo-stream: Empty, no members, no partitions, 2 rebalances in 10 min"
+    assert rest[0] == "geo-stream: Empty, no members, no partitions, 2 rebalances in the last 10 min"
     assert rest[1].startswith("geo-stream: info: session_timeout, as of 07:28:46: 1 session timed out within 1 h: ")
 
 
@@ -152,7 +152,7 @@ def test_through_a_pipe() -> None:
                 head = [process.stdout.readline().decode() for _ in range(4)]
                 assert head[0].startswith(f"kshadow watch at {url}, at 20")
                 assert head[1] == "1 group, no open findings.\n"
-                assert head[2] == "orders: Stable, 1 member, 2 partitions, 1 rebalance in 10 min\n"
+                assert head[2] == "orders: Stable, 1 member, 2 partitions, 1 rebalance in the last 10 min\n"
                 assert head[3].startswith("From now on")
                 log.add(b.classic_group(2, first, b.member("p-2", {}), group="orders", state_ms=log.now_ms))
                 replayed.state.replay_batch(run_of(log.records[2:]))
