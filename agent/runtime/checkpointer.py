@@ -433,7 +433,7 @@ class Checkpointer(BackgroundThread):
             if len(ages_s) < len(unsaved):
                 since += ", those that have none from their beginning"
         log.error(
-            "the state of partitions %s is not saved; the next start reads them from %s: %s",
+            "the state of partitions %s is not saved; they are read again from %s: %s",
             list(unsaved), since, error,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from tests.harness.faults.agents import AgentProcess, wait_until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-SAID = " is not saved; the next start reads them from the last snapshot of "
+SAID = " is not saved; they are read again from the last snapshot of "
 
 
 def test_the_exit_code_tells_of_it(tmp_path):

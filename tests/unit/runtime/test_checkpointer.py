@@ -339,7 +339,7 @@ def test_a_last_snapshot_that_fails_is_not_said_to_be_tried_again(tmp_path, reco
     shutil.rmtree(tmp_path / "cluster")
     assert not it.keeper.finish(5)
     (line,) = [record.getMessage() for record in caplog.records]
-    said = f"the state of partitions {re.escape(str(known))} is not saved; the next start reads them from {since}: "
+    said = f"the state of partitions {re.escape(str(known))} is not saved; they are read again from {since}: "
     assert re.fullmatch(f"{said}writing partition-{known[0]} in .*: No such file or directory", line)
 
 
