@@ -81,8 +81,9 @@ def replay(
 
     Events are ordered by time, partition and offset; the same log always gives the same events. Findings are among
     them, as events of type finding. PATH is as for decode; a partition that several of them hold, as replicas do, is
-    read once. Transactions that were aborted or are still open are not applied. With --broker-log the causes in a
-    broker's log replace inferred ones; rotated files beside it (server.log.*) are read too.
+    read once, and logs of different clusters are refused. Transactions that were aborted or are still open are not
+    applied. With --broker-log the causes in a broker's log replace inferred ones; rotated files beside it
+    (server.log.*) are read too.
 
     \b
     Examples:

@@ -47,6 +47,9 @@ MAX_BATCH_RECORDS = 2_000
 """The most records in one `RecordBatch` of a file: what is made of so many, 350 bytes of each, is still in a
 processor's own cache when they are applied; of 10,000 it was not."""
 
+COMPARED_RECORDS = 1_000
+"""So many records tell whether logs of one partition are replicas: replicas differ at their ends at most."""
+
 _PARTITION_DIRECTORY = re.compile(re.escape(TOPIC) + r"-(\d+)")
 _OF_TRANSACTION = TRANSACTIONAL | CONTROL
 _OFFSET, _TIMESTAMP, _KEY, _VALUE = map(attrgetter, ("offset", "timestamp", "key", "value"))
@@ -274,17 +277,38 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
 
 def discover_all(paths: Iterable[str | Path]) -> list[PartitionLog]:
     """The partitions of several PATHs. One that is in several, as replicas are, is one log: each offset is read once.
-    Files of unknown partition stay apart, since they may be of any. Raises `SourcePathError`.
+    Files of unknown partition stay apart, since they may be of any. Raises `SourcePathError`, also for PATHs of
+    different clusters.
     """
     out: list[PartitionLog] = []
-    at: dict[int, int] = {}
-    for log in (log for path in paths for log in discover(Path(path))):
-        place = at.setdefault(log.partition, len(out))
+    at: dict[int, tuple[int, str | Path]] = {}
+    for path, log in ((it, log) for it in paths for log in discover(Path(it))):
+        place, first_path = at.setdefault(log.partition, (len(out), path))
         if place == len(out) or log.partition == UNKNOWN_PARTITION:
             out.append(log)
-        else:
-            out[place] = _in_order(log.partition, (*out[place].segments, *log.segments))
+            continue
+        if (offset := _first_difference(out[place], log)) is not None:
+            raise SourcePathError(
+                f"{path}: expected a replica of what {first_path} holds, got another record at offset {offset} of "
+                f"partition {log.partition}: these are logs of different clusters, or of different topics of that "
+                "name"
+            )
+        out[place] = _in_order(log.partition, (*out[place].segments, *log.segments))
     return out
+
+
+def _first_difference(one: PartitionLog, other: PartitionLog) -> int | None:
+    """The first offset at which two logs have different records, of the first `COMPARED_RECORDS` of each; None where
+    there is none. Either may lack what the other's cleaner has left."""
+    known = {it.offset: (it.key, it.timestamp_ms) for it in _first_records(one)}
+    for it in _first_records(other):
+        if known.get(it.offset, (it.key, it.timestamp_ms)) != (it.key, it.timestamp_ms):
+            return it.offset
+    return None
+
+
+def _first_records(log: PartitionLog) -> Iterator[RawRecord]:
+    return islice((it for it in log.raw() if isinstance(it, RawRecord)), COMPARED_RECORDS)
 
 
 def _directory(path: Path, partition: int) -> PartitionLog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def test_the_order_of_paths_does_not_matter() -> None:
         == kshadow("replay", *parts[::-1]).stdout
         == kshadow("replay", SEGMENTS).stdout
     )
+
+
+def test_logs_of_two_clusters_are_no_replicas(tmp_path: Path) -> None:
+    """Offsets that the first had were passed over in the second: half of its history came out, without a word."""
+    here, there = SEGMENTS, tmp_path / "other"
+    shutil.copytree(SEGMENTS / "__consumer_offsets-14", there / "__consumer_offsets-13")
+    for workers in ("1", "2"):
+        result = kshadow("replay", here, there, "--workers", workers)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.endswith(
+            f"Error: {there}: expected a replica of what {here} holds, got another record at offset 0 of partition"
+            " 13: these are logs of different clusters, or of different topics of that name\n"
+        )
 
 
 def test_a_partition_that_several_paths_hold_is_read_once_and_in_order(tmp_path: Path) -> None:
