@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 OVERLAP_MS = 600_000
 """How far back is asked again: events are told in the order of the log, not of time, and findings by event time."""
 MAX_SEEN = 20_000
-CATCH_UP_S = 30.0
 _MAX_COLUMN_WIDTH = 40
 
 
@@ -157,18 +156,18 @@ def _live_source(ctx: click.Context, group: str | None, *, lag: bool) -> Iterato
     if kind == "agent":
         yield AgentClient(ctx.params["agent"], {name: ctx.params.get(name) for name in AGENT_OPTIONS})
         return
-    with source_errors_reported(), agent_in_process(ctx, group, lag=lag, timeout_s=CATCH_UP_S) as agent:
+    with source_errors_reported(), agent_in_process(ctx, group, lag=lag) as agent:
         while not agent.queries.ready().ready and agent.queries.alive().ready:
             _wait(0.05)
         yield InProcessAnswers(agent.queries, f"at {ctx.params['bootstrap_server']}")
 
 
 @contextmanager
-def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool, timeout_s: float) -> Iterator[Agent]:
+def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool) -> Iterator[Agent]:
     """An agent in this process, for the brokers that the command was given.
 
     With `group` it reads the partition of that one alone. It has not caught up yet. Raises what `Agent.start`
-    raises, within `timeout_s`.
+    raises.
     """
     from agent.config.settings import PLAIN_CLUSTER, LagSettings
     from agent.core.diagnosis.cluster import NO_ANALYZERS
@@ -183,7 +182,7 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool,
     options = AgentOptions(conf=conf, settings=settings, partitions=partitions, analyzers=chosen)
     agent = Agent(options)
     try:
-        agent.start(timeout_s)
+        agent.start()
         yield agent
     finally:
         agent.stop(3.0)

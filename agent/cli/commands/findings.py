@@ -100,16 +100,18 @@ def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int) -> N
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:
-    at, is_over = iso_time(event["at_ms"]), event["state"] == "resolved"
-    until, as_of = (at, None) if is_over else (None, at)
-    return {**event, "since": iso_time(event["since_ms"]), "until": until, "as_of": as_of}
+    return {**event, "since": iso_time(event["since_ms"]), _end(event): iso_time(event["at_ms"])}
 
 
 def _sortable(event: dict[str, Any]) -> dict[str, Any]:
-    """Severities by how severe they are; UNTIL is of a finding that is over, AS OF of an open one."""
-    is_over = event["state"] == "resolved"
-    times = {"until_ms": event["at_ms"] if is_over else None, "as_of_ms": None if is_over else event["at_ms"]}
-    return {**event, "severity": Severity.of(event["severity"]).rank, **times}
+    """Severities by how severe they are."""
+    rank = Severity.of(event["severity"]).rank
+    return {**event, "severity": rank, f"{_end(event)}_ms": event["at_ms"]}
+
+
+def _end(event: dict[str, Any]) -> str:
+    """The column of the time of a finding's newest event: UNTIL where it is over, AS OF while it is open."""
+    return "until" if event["state"] == "resolved" else "as_of"
 
 
 def _follow(query: Query, since: TimeSpec | None, is_wanted: Callable[[dict[str, Any]], bool]) -> NoReturn:

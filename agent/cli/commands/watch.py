@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from agent.cli.tui.poller import Poller
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 3600.0
-CATCH_UP_S = 10.0
-"""How long a broker may take to be reached at first."""
 
 
 @click.command()
@@ -112,7 +110,7 @@ def _source(ctx: click.Context) -> Iterator[Answers]:
     if kind == "bootstrap_server":
         from agent.cli.following import InProcessAnswers, agent_in_process
 
-        with source_errors_reported(), agent_in_process(ctx, lag=True, timeout_s=CATCH_UP_S) as agent:
+        with source_errors_reported(), agent_in_process(ctx, lag=True) as agent:
             yield InProcessAnswers(agent.queries, f"at {ctx.params['bootstrap_server']}")
         return
     with open_source(ctx, history=True) as answers:

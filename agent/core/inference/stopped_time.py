@@ -64,16 +64,16 @@ def _gave_up(facts: RebalanceFacts, began_ms: int, departures: Mapping[str, Depa
     stayed = {new.member_id for _, new in facts.replaced} | set(facts.after)
     activity = {member_id: facts.activity.get(member_id, NO_COMMITS) for member_id in facts.before}
     # Those who stay work until they notice the rebalance; then they commit what they give up, if it moved.
-    gave_up = {
+    committed_ms = {
         member_id: it.last_commit_ms
         for member_id, it in activity.items()
         if member_id in stayed and it.last_commit_ms is not None and it.last_commit_ms >= began_ms - P.start_step_ms
     }
-    noticed_ms = min(began_ms + facts.notice_ms // 2, max(gave_up.values(), default=facts.end_ms))
+    noticed_ms = min(began_ms + facts.notice_ms // 2, max(committed_ms.values(), default=facts.end_ms))
     out: dict[str, int | None] = {}
     for member_id, member in facts.before.items():
         if member_id in stayed:
-            out[member_id] = gave_up.get(member_id, noticed_ms)
+            out[member_id] = committed_ms.get(member_id, noticed_ms)
             continue
         gone = departures.get(member_id)
         cause = Cause.UNKNOWN_DEPARTURE if gone is None else gone.cause
