@@ -280,6 +280,7 @@ def test_it_is_served(cluster: Cluster, agent: Agent) -> None:
 
         # Ends that were not seen for 1.2 s are not known, as where the machine has much else to do.
         until(lambda: lags() == [(0, 4, 6), (5, 10, 0)], said=lags)
+        assert "(the committed offsets were read at 20" in kshadow("lag", "alone", "--agent", url).stderr
         timeline = kshadow("timeline", "alone", "--agent", url)
         assert timeline.exit_code == 0, timeline.output
         explained = kshadow("explain", "of-classic", "--agent", url, "--full")
