@@ -48,12 +48,12 @@ def describe(query: Query, /, group: str, topics: tuple[str, ...], sort_by: tupl
         offsets = [row for row in form["offsets"] if matches_any(row["topic"], topics)]
         form = {**form, "offsets": sort_rows(offsets, sort_by, _OFFSET_COLUMNS)}
         if query.is_table:
-            _print_group(form)
+            _print_group(form, none="none of such a topic" if topics else "none")
         else:
             print_value(form, query.output)
 
 
-def _print_group(form: dict[str, Any]) -> None:
+def _print_group(form: dict[str, Any], *, none: str) -> None:
     facts = {
         "Group": form["group"],
         "Type": form["group_type"],
@@ -74,7 +74,7 @@ def _print_group(form: dict[str, Any]) -> None:
     echo(f"\nMembers: {len(form['members']) or 'none'}")
     if form["members"]:
         print_rows(member_rows(form["members"]), "table", MEMBER_COLUMNS)
-    echo(f"\nCommitted offsets: {len(form['offsets']) or 'none'}")
+    echo(f"\nCommitted offsets: {len(form['offsets']) or none}")
     if form["offsets"]:
         offsets = [{**row, "committed": iso_time(row["committed_ms"])} for row in form["offsets"]]
         print_rows(offsets, "table", _OFFSET_COLUMNS)

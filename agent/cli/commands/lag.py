@@ -74,14 +74,10 @@ def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
         _follow(query, group, topics)
     with query.open(group, lag=True) as answers:
         form = find_group(answers, group)
-        rows = [row for row in lag_rows(form) if matches_any(row["topic"], topics)]
-        query.print_rows(
-            rows,
-            _COLUMNS,
-            shown=_shown,
-            view=_sortable,
-            empty="no offsets committed" if query.is_table else "nothing",
-        )
+        every = lag_rows(form)
+        rows = [row for row in every if matches_any(row["topic"], topics)]
+        empty = "no topic is like that" if every else "no offsets committed"
+        query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty if query.is_table else "nothing")
         if query.is_table and rows:
             echo("")
             print_table([[*it.values()] for it in _totals(rows)], _TOTALS)

@@ -36,6 +36,14 @@ def test_offline_it_is_not_known_and_said() -> None:
     assert totals[1:] == ["6", "-", "-", "6"]
 
 
+def test_a_topic_that_the_group_has_not() -> None:
+    """It said that nothing is committed."""
+    table = kshadow("lag", "pricing-poll", "--from", SEGMENTS, "--topic", "zz")
+    assert (table.exit_code, table.stderr) == (0, f"no topic is like that\n{UNKNOWN}")
+    described = kshadow("describe", "pricing-poll", "--from", SEGMENTS, "--topic", "zz")
+    assert described.stdout.endswith("\nCommitted offsets: none of such a topic\n")
+
+
 class Lagging(Replayed):
     """An agent that knows these lags, by partition."""
 
