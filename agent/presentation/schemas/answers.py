@@ -191,7 +191,7 @@ ANSWER_DEFS: dict[str, Schema] = {
             "error": _ERROR,
             **_HEX,
         },
-        "What cannot be decoded, with its bytes; or a damaged piece of a segment, whose hex fields are null.",
+        "What cannot be decoded, with its bytes.",
         optional=["timestamp", "line"],
     ),
     "record": {

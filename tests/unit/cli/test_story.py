@@ -148,7 +148,7 @@ def test_an_unknown_group(command: str) -> None:
 
 def test_no_findings() -> None:
     for output, said in zip(FORMATS, ("", "[]\n", "", "[]\n"), strict=True):
-        result = kshadow("findings", "--from", SEGMENTS, "-o", output, "--analyzer", "no_such")
+        result = kshadow("findings", "--from", SEGMENTS, "-o", output, "--analyzer", "autoscaler_storm")
         assert (result.exit_code, result.stdout) == (0, said)
 
 

@@ -174,7 +174,7 @@ def test_many_addresses_that_guess_at_a_name_do_not_close_it(tmp_path: Path, mon
 
 
 def test_who_did_not_guess_is_looked_at_first(tmp_path: Path) -> None:
-    text = f"basic_auth_users:\n  alice: {hashed('x', cost=12)}\n"
+    text = f"basic_auth_users:\n  alice: {hashed('x', cost=10)}\n"
     with guarded(tmp_path, text) as url, ExitStack() as stack, ThreadPoolExecutor(MAX_WAITING + 20) as pool:
         guessers = [stack.enter_context(from_address(url, f"127.0.2.{it}")) for it in range(1, 21)]
 
