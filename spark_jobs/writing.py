@@ -18,3 +18,42 @@ def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
 def list_files(files: Any, path: Any) -> list[Any]:
     """What is in a directory, each with its status; nothing where there is none."""
     return list(files.listStatus(path)) if files.exists(path) else []
+
+
+class HadoopFiles:
+    """The `Files` of `agent.tools.spark_submit.checkpoint`, on any of Hadoop's file systems."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory; nothing where there is none."""
+        files, make = hadoop_files(self._spark, directory)
+        return [it.getPath().getName() for it in list_files(files, make(directory))]
+
+    def read(self, path: str) -> bytes | None:
+        """What a file holds; None where there is none."""
+        files, make = hadoop_files(self._spark, path)
+        if not files.exists(make(path)):
+            return None
+        stream = files.open(make(path))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def write(self, path: str, body: bytes) -> None:
+        """Write a file aside and rename it: one that is broken off is not there."""
+        files, make = hadoop_files(self._spark, path)
+        directory, _, name = path.rpartition("/")
+        aside = make(f"{directory}/.{name}")
+        stream = files.create(aside, True)
+        stream.write(bytearray(body))
+        stream.close()
+        files.delete(make(path), False)
+        files.rename(aside, make(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        files, make = hadoop_files(self._spark, path)
+        files.delete(make(path), False)

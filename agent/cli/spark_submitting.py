@@ -16,7 +16,7 @@ from agent.cli.data_source import source_errors_reported
 from agent.cli.output import echo, printable, warn
 from agent.tools.embedded.jars import cache_directory
 from agent.tools.spark_submit import checks, command, paths
-from agent.tools.spark_submit.checkpoint import check_checkpoint, claim
+from agent.tools.spark_submit.checkpoint import check_checkpoint
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.ivy import settings_file
 from agent.tools.spark_submit.jobs import SECRETS, Job, Stream
@@ -53,8 +53,6 @@ def _submit(job: Job, params: Mapping[str, Any]) -> int:
     if params["dry_run"]:
         _print(argv, environment, secrets)
         return 0
-    if isinstance(job, Stream) and placing.drives_here:
-        claim(job)
     inherited = {**os.environ, **environment}
     return _run(
         argv,

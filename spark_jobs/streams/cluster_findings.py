@@ -21,7 +21,7 @@ from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.rows import Note, PartitionLoads
 from spark_jobs.streams.state_format import StateFormat
-from spark_jobs.writing import hadoop_files, list_files
+from spark_jobs.writing import HadoopFiles
 
 KEPT = 10
 """Files."""
@@ -43,7 +43,7 @@ class ClusterFindings:
 
     def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
         self._directory = f"{checkpoint}/kshadow-cluster"
-        self._files, self._make = hadoop_files(spark, checkpoint)
+        self._files = HadoopFiles(spark)
         self._chosen = analyzers_of(diagnosis)
 
     def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:
@@ -71,11 +71,9 @@ class ClusterFindings:
         there = [it for it in self._batches() if it <= batch_id]
         if not there:
             return
-        stream = self._files.open(self._path(max(there)))
-        try:
-            state = STATE.decode(bytes(stream.readAllBytes()))
-        finally:
-            stream.close()
+        kept = self._files.read(self._path(max(there)))
+        assert kept is not None, "it was there just now"
+        state = STATE.decode(kept)
         try:
             into.restore_cluster(state.image)
         except SnapshotRefused as error:
@@ -89,22 +87,15 @@ class ClusterFindings:
         image, partitions = state.capture_cluster().encode(), sorted(state.diagnosis.partitions.items())
         clocks = [(number, it.clock_ms or 0) for number, it in partitions]
         loads = [PartitionLoads.of(number, it.clock_ms, it.loads) for number, it in partitions if it.loads]
-        # Written aside and renamed: one that is broken off is not there.
-        aside, target = self._path(f".{batch_id}"), self._path(batch_id)
-        stream = self._files.create(aside, True)
-        stream.write(bytearray(STATE.encode(FindingsState(image, clocks, loads))))
-        stream.close()
-        self._files.delete(target, False)
-        self._files.rename(aside, target)
+        self._files.write(self._path(batch_id), STATE.encode(FindingsState(image, clocks, loads)))
         for old in sorted(self._batches())[:-KEPT]:
-            self._files.delete(self._path(old), False)
+            self._files.remove(self._path(old))
 
     def _batches(self) -> list[int]:
-        names = [it.getPath().getName() for it in list_files(self._files, self._make(self._directory))]
-        return [int(name) for name in names if name.isdecimal()]
+        return [int(name) for name in self._files.names(self._directory) if name.isdecimal()]
 
-    def _path(self, name: object) -> Any:
-        return self._make(f"{self._directory}/{name}")
+    def _path(self, batch_id: int) -> str:
+        return f"{self._directory}/{batch_id}"
 
 
 def _with_whole_loads(before: Any) -> Any:

@@ -23,6 +23,8 @@ from agent.config.values import Address, parse_address
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.log_clock import LogClock
+from agent.tools.spark_submit.checkpoint import claim
+from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Kafka, Stream
 from spark_jobs.backfill.job import ORDER, driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
@@ -43,7 +45,7 @@ from spark_jobs.streams.listening import ProgressListener, StartCounter
 from spark_jobs.streams.metrics import StreamProgress, serving
 from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
-from spark_jobs.writing import hadoop_files
+from spark_jobs.writing import HadoopFiles
 
 Write = Callable[[DataFrame, int], None]
 
@@ -51,20 +53,29 @@ Write = Callable[[DataFrame, int], None]
 def run(job: Stream) -> int:
     """Run it until it is stopped, or has read what was there; the exit code."""
     with session("stream") as spark:
-        progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
-        rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
-        trigger: dict[str, Any] = {"availableNow": True}
-        if not job.available_now:
-            trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
-        stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
-        starts = StartCounter(spark, job.checkpoint)
-        with _served(job, progress):
-            starts.begin(progress)
-            spark.streams.addListener(ProgressListener(progress, _sources(job)))
-            query = stream.queryName(f"kshadow {progress.query}").foreachBatch(write).trigger(**trigger).start()
-            _wait(query)
-            starts.end(progress)
-        return 0
+        return follow(spark, job)
+
+
+def follow(spark: SparkSession, job: Stream) -> int:
+    """The same in a session. Raises `JobError` where the checkpoint or the tables are another stream's."""
+    try:
+        claim(job, HadoopFiles(spark))
+    except SubmitError as error:
+        raise JobError(str(error)) from error
+    progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
+    rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
+    trigger: dict[str, Any] = {"availableNow": True}
+    if not job.available_now:
+        trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
+    stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
+    starts = StartCounter(spark, job.checkpoint)
+    with _served(job, progress):
+        starts.begin(progress)
+        spark.streams.addListener(ProgressListener(progress, _sources(job)))
+        query = stream.queryName(f"kshadow {progress.query}").foreachBatch(write).trigger(**trigger).start()
+        _wait(query)
+        starts.end(progress)
+    return 0
 
 
 @contextmanager
@@ -177,12 +188,9 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
 
 def stream_id(spark: SparkSession, checkpoint: str) -> str:
     """What Spark calls the stream, for as long as its checkpoint is there."""
-    files, make = hadoop_files(spark, checkpoint)
-    stream = files.open(make(f"{checkpoint}/metadata"))
-    try:
-        return str(json.loads(bytes(stream.readAllBytes()))["id"])
-    finally:
-        stream.close()
+    kept = HadoopFiles(spark).read(f"{checkpoint}/metadata")
+    assert kept is not None, "Spark writes it before the first batch"
+    return str(json.loads(kept)["id"])
 
 
 def history_files(spark: SparkSession, place: str, most_files: int) -> DataFrame:

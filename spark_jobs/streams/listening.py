@@ -12,8 +12,9 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from agent.tools.spark_submit.checkpoint import STARTS
 from spark_jobs.streams.metrics import PARTS, BatchProgress, StreamProgress
-from spark_jobs.writing import hadoop_files
+from spark_jobs.writing import HadoopFiles
 
 _WHOLE = "triggerExecution"
 _ON_DISK = "rocksdbSstFileSize"
@@ -110,8 +111,7 @@ class StartCounter:
     """How often streams were started from a checkpoint, kept in it: restarts are seen although each is a process."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._files, make = hadoop_files(spark, checkpoint)
-        self._path, self._aside = make(f"{checkpoint}/kshadow-starts"), make(f"{checkpoint}/.kshadow-starts")
+        self._files, self._path = HadoopFiles(spark), f"{checkpoint}/{STARTS}"
 
     def begin(self, progress: StreamProgress) -> None:
         """A stream starts; gives it the counts so far."""
@@ -124,20 +124,12 @@ class StartCounter:
         self._write(_Starts(progress.starts, progress.failures))
 
     def _read(self) -> _Starts:
-        if not self._files.exists(self._path):
-            return _Starts()
-        stream = self._files.open(self._path)
+        kept = self._files.read(self._path)
         try:
-            return msgspec.json.decode(bytes(stream.readAllBytes()), type=_Starts)
+            return _Starts() if kept is None else msgspec.json.decode(kept, type=_Starts)
         except msgspec.MsgspecError:
             # Nothing depends on it but a metric.
             return _Starts()
-        finally:
-            stream.close()
 
     def _write(self, now: _Starts) -> None:
-        stream = self._files.create(self._aside, True)
-        stream.write(bytearray(msgspec.json.encode(now)))
-        stream.close()
-        self._files.delete(self._path, False)
-        self._files.rename(self._aside, self._path)
+        self._files.write(self._path, msgspec.json.encode(now))

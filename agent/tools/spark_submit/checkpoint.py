@@ -3,7 +3,7 @@
 Spark goes on from a checkpoint without asking by what it was made: another topic's offsets would be taken for this
 one's, and into tables of another checkpoint records would be written twice or, batches being numbered, not at all.
 So `kshadow.json` lies beside Spark's own files and `_kshadow.json` beside the tables (Spark does not read what begins
-with `_`).
+with `_`). The job writes them, on whatever file systems they are; what is on this machine is looked at before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -21,6 +21,8 @@ from agent.tools.spark_submit.jobs import Stream
 from agent.tools.spark_submit.paths import local, writes_to
 
 MARK, OUT_MARK = "kshadow.json", "_kshadow.json"
+STARTS = "kshadow-starts"
+"""The job's own file in a checkpoint. Of releases before it may be alone: they left no mark on other file systems."""
 _SPARKS = ("metadata", "offsets")
 
 
@@ -47,38 +49,73 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
 
 
+class Files(Protocol):
+    """A file system, or several. Raises `OSError`, or what it has of its own."""
+
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory; nothing where there is none."""
+
+    def read(self, path: str) -> bytes | None:
+        """What a file holds; None where there is none."""
+
+    def write(self, path: str, body: bytes) -> None:
+        """Write a file, whole or not at all, and the directories that it needs."""
+
+
+class LocalFiles:
+    """The `Files` of this machine."""
+
+    def names(self, directory: str) -> list[str]:
+        """As `Files` has it."""
+        return os.listdir(directory) if os.path.isdir(directory) else []
+
+    def read(self, path: str) -> bytes | None:
+        """As `Files` has it."""
+        try:
+            return Path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, path: str, body: bytes) -> None:
+        """As `Files` has it."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        partial.write_bytes(body)
+        partial.replace(target)
+
+
 def check_checkpoint(job: Stream) -> None:
-    """Raise `SubmitError` where the checkpoint or the tables belong to another stream. Writes nothing."""
-    checkpoint = local(job.checkpoint)
-    if checkpoint is not None:
-        _check(job, checkpoint)
+    """Raise `SubmitError` where the checkpoint or the tables belong to another stream, as far as this machine shows
+    it. Writes nothing."""
+    if local(job.checkpoint) is not None:
+        out = writes_to(job)
+        _check(job, LocalFiles(), None if out is None or local(out) is None else out)
 
 
-def claim(job: Stream) -> None:
-    """The same, and write down that they belong to this one from now on."""
-    checkpoint = local(job.checkpoint)
-    if checkpoint is None:
-        return
-    owner = _check(job, checkpoint) or _owner(job)
+def claim(job: Stream, files: Files) -> None:
+    """The same wherever they are, and write down that they belong to this one from now on."""
+    out = writes_to(job)
+    owner = _check(job, files, out) or _owner(job)
     try:
-        _write(checkpoint / MARK, owner)
-        if (out := _tables_directory(job)) is not None:
-            _write(out / OUT_MARK, Tables(id=owner.id, checkpoint=job.checkpoint))
+        _write(files, f"{job.checkpoint}/{MARK}", owner)
+        if out is not None:
+            _write(files, f"{out}/{OUT_MARK}", Tables(id=owner.id, checkpoint=job.checkpoint))
     except OSError as error:
         raise SubmitError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
-def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
-    owner: CheckpointOwner | None = _read(checkpoint / MARK, CheckpointOwner)
-    there = sorted(it.name for it in checkpoint.iterdir()) if checkpoint.is_dir() else []
-    if owner is None and there:
-        raise SubmitError(_unowned(checkpoint, there))
-    out = _tables_directory(job)
-    tables: Tables | None = None if out is None else _read(out / OUT_MARK, Tables)
+def _check(job: Stream, files: Files, out: str | None) -> CheckpointOwner | None:
+    owner: CheckpointOwner | None = _read(files, f"{job.checkpoint}/{MARK}", CheckpointOwner)
+    # What begins with a dot is a file that was not written to its end.
+    there = sorted(it for it in files.names(job.checkpoint) if not it.startswith("."))
+    if owner is None and there and STARTS not in there:
+        raise SubmitError(_unowned(job.checkpoint, there))
+    tables: Tables | None = None if out is None else _read(files, f"{out}/{OUT_MARK}", Tables)
     if owner is not None:
         is_ours = owner.out is None or (tables is not None and tables.id == owner.id)
         # A directory of tables may have been moved: its mark went with it.
-        _compare(owner, replace(_owner(job), out=owner.out) if is_ours else _owner(job), checkpoint)
+        _compare(owner, replace(_owner(job), out=owner.out) if is_ours else _owner(job), job.checkpoint)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
             f"--out {job.out}: expected tables of the checkpoint {job.checkpoint}, those of {tables.checkpoint}"
@@ -88,12 +125,7 @@ def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
     return owner
 
 
-def _tables_directory(job: Stream) -> Path | None:
-    out = writes_to(job)
-    return None if out is None else local(out)
-
-
-def _unowned(checkpoint: Path, there: list[str]) -> str:
+def _unowned(checkpoint: str, there: list[str]) -> str:
     of_spark = set(_SPARKS) <= set(there)
     kind = "one of Spark's that no kshadow spark stream made" if of_spark else "a directory of others"
     return (
@@ -102,7 +134,7 @@ def _unowned(checkpoint: Path, there: list[str]) -> str:
     )
 
 
-def _compare(made_by: CheckpointOwner, asked: CheckpointOwner, checkpoint: Path) -> None:
+def _compare(made_by: CheckpointOwner, asked: CheckpointOwner, checkpoint: str) -> None:
     then, now = asdict(made_by), asdict(asked)
     differing = "; ".join(
         f"{name.replace('_', '-')}: {_said(then[name])} then, {_said(now[name])} now"
@@ -136,21 +168,16 @@ def _owner(job: Stream) -> CheckpointOwner:
     )
 
 
-def _read(path: Path, kind: type[Any]) -> Any:
+def _read(files: Files, path: str, kind: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        body = files.read(path)
+        return None if body is None else msgspec.json.decode(body, type=kind)
     except OSError as error:
         raise SubmitError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SubmitError(f"{path}: expected what kshadow spark stream wrote, got something else: {error}") from None
 
 
-def _write(path: Path, value: Any) -> None:
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(value) + b"\n")
-    os.replace(partial, path)
+def _write(files: Files, path: str, value: Any) -> None:
+    if files.read(path) is None:
+        files.write(path, msgspec.json.encode(value) + b"\n")

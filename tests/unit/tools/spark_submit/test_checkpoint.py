@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, check_checkpoint, claim
+from agent.tools.spark_submit import checkpoint as marks
+from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, LocalFiles, check_checkpoint
 from agent.tools.spark_submit.errors import SubmitError
-from agent.tools.spark_submit.jobs import Diagnosis
+from agent.tools.spark_submit.jobs import Diagnosis, Stream
 from tests.unit.tools.spark_submit.doubles import stream
+
+
+def claim(job: Stream) -> None:
+    """As the job does, on this machine."""
+    marks.claim(job, LocalFiles())
 
 
 def test_the_same_stream_goes_on(tmp_path: Path) -> None:
@@ -65,6 +71,17 @@ def test_a_checkpoint_that_does_not_say_where_its_tables_are(tmp_path: Path) -> 
     claim(stream(tmp_path, out=f"{tmp_path}/out-2"))
 
 
+def test_a_checkpoint_of_a_release_that_left_no_mark(tmp_path: Path) -> None:
+    """On other file systems than this machine's."""
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "offsets").mkdir(parents=True)
+    for name in ("metadata", STARTS):
+        (checkpoint / name).touch()
+    claim(stream(tmp_path))
+    with pytest.raises(SubmitError, match="cluster: none then, eu now"):
+        claim(stream(tmp_path, cluster="eu"))
+
+
 def test_a_directory_that_is_no_checkpoint_of_ours(tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
@@ -103,10 +120,14 @@ def test_tables_of_a_checkpoint_that_was_removed(tmp_path: Path) -> None:
 
 
 def test_other_file_systems_are_the_jobs_business(tmp_path: Path) -> None:
-    claim(stream(tmp_path, checkpoint="s3a://bucket/checkpoint"))
-    assert not list(tmp_path.iterdir())
-    claim(stream(tmp_path, out="s3a://bucket/out"))
-    assert [it.name for it in tmp_path.iterdir()] == ["checkpoint"]
+    claim(stream(tmp_path))
+    check_checkpoint(stream(tmp_path, checkpoint="s3a://bucket/checkpoint"))
+
+
+def test_a_mark_that_was_not_written_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / f".{MARK}").touch()
+    check_checkpoint(stream(tmp_path))
 
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""Whose a checkpoint and its tables are, on file systems of Hadoop's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, claim
+from agent.tools.spark_submit.jobs import Stream
+from spark_jobs.errors import JobError
+from spark_jobs.streams.job import follow
+from spark_jobs.writing import HadoopFiles
+from tests.live.spark_jobs.test_history_stream import tell
+
+
+def test_tables_of_another_checkpoint_are_not_written_over(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches are numbered by checkpoint: those of a second one would take the place of the first one's."""
+    tell(tmp_path / "history", [1])
+    root = tmp_path.as_uri()
+    job = Stream(
+        reads="history",
+        history=str(tmp_path / "history"),
+        out=f"{root}/out",
+        checkpoint=f"{root}/checkpoint",
+        available_now=True,
+    )
+    for _ in range(2):
+        claim(job, HadoopFiles(spark))
+    (tmp_path / "checkpoint" / "metadata").touch()
+    claim(job, HadoopFiles(spark))
+    others = {
+        f"expected tables of the checkpoint {root}/other, those of {root}/checkpoint": {
+            "checkpoint": f"{root}/other"
+        },
+        f"out: {root}/out then, {root}/elsewhere now": {"out": f"{root}/elsewhere"},
+        "cluster: none then, eu now": {"cluster": "eu"},
+    }
+    for said, changed in others.items():
+        with pytest.raises(JobError) as refused:
+            follow(spark, msgspec.structs.replace(job, **changed))
+        assert said in str(refused.value)
+        assert refused.value.code == 2
+    assert sorted(it.name for it in (tmp_path / "checkpoint").iterdir() if it.suffix != ".crc") == [MARK, "metadata"]
+    assert [it.name for it in (tmp_path / "out").iterdir() if it.suffix != ".crc"] == [OUT_MARK]
