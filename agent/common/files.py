@@ -1,8 +1,10 @@
-"""Files that are whole, and still there after a crash of the machine."""
+"""Files that are whole, and still there after a crash of the machine; and directories that nobody needs after one."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,6 +43,53 @@ def whole_or_not(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             Path(name).unlink()
         raise
+
+
+@contextmanager
+def scratch_directory(prefix: str) -> Iterator[Path]:
+    """A directory of one's own among the temporary ones, which is locked, and gone afterwards. What killed processes
+    of this user have left under that prefix goes before it is made. Its `OSError`s pass through."""
+    _sweep(prefix)
+    path, handle = _made(prefix)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(handle)
+
+
+def _made(prefix: str) -> tuple[Path, int]:
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=prefix))
+        # Another process may sweep it before it is locked.
+        with suppress(FileNotFoundError):
+            handle = _locked(path, fcntl.LOCK_EX)
+            if path.is_dir():
+                return path, handle
+            os.close(handle)
+
+
+def _sweep(prefix: str) -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError):
+            if path.lstat().st_uid != os.geteuid():
+                continue
+            handle = _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def _locked(directory: Path, how: int) -> int:
+    """A directory that is open and locked: the lock ends with its process, however that ends."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, how)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _umask() -> int:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import atexit
 import gc
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent.common.files import scratch_directory
 from agent.common.workers import usable_cores
 from agent.history.errors import HistoryError
 from agent.history.tables import Column
 
 DEFAULT_MEMORY_MB = 1024
 """Of DuckDB itself; what does not fit is spilled to disk."""
+
+SCRATCH = "kshadow-history-"
+"""What directories for what does not fit, or waits to be sorted, are called."""
 
 INSTALL = "install kshadow[history]"
 
@@ -45,11 +47,9 @@ def database(memory_mb: int = DEFAULT_MEMORY_MB, *, keeps_order: bool = False) -
     except ImportError:
         raise HistoryError(f"expected the Python package duckdb, it is not installed: {INSTALL}") from None
     _collect_at_exit()
-    spill = tempfile.mkdtemp(prefix="kshadow-history-")
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": f"{memory_mb}MB",
         "threads": usable_cores(),
-        "temp_directory": spill,
         "preserve_insertion_order": keeps_order,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
@@ -57,15 +57,16 @@ def database(memory_mb: int = DEFAULT_MEMORY_MB, *, keeps_order: bool = False) -
         "python_enable_replacements": False,
     }
     try:
-        with duckdb.connect(":memory:", config=config) as connection:
+        with (
+            scratch_directory(SCRATCH) as spill,
+            duckdb.connect(":memory:", config={**config, "temp_directory": str(spill)}) as connection,
+        ):
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")
             _divide_by_nothing_as_null(connection)
             yield connection
     except duckdb.Error as error:
         raise HistoryError(explained(error)) from error
-    finally:
-        shutil.rmtree(spill, ignore_errors=True)
 
 
 def _divide_by_nothing_as_null(connection: Any) -> None:

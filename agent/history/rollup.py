@@ -11,17 +11,17 @@ from contextlib import ExitStack
 from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from agent.common.files import scratch_directory
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
-from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
+from agent.history.engine import SCRATCH, columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import NO_HISTORY, HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
 from agent.history.opening import (
@@ -117,7 +117,7 @@ def roll_up(
         try:
             lease = stack.enter_context(directory.lease("kshadow history rollup"))
             staging = stack.enter_context(directory.staging())
-            aside = Path(stack.enter_context(TemporaryDirectory(prefix="kshadow-rollup-")))
+            aside = stack.enter_context(scratch_directory(SCRATCH))
             reading = _Reading(db, stack, history, whose, directory, now_ms, say)
             within, believed, left_out = reading.open(since, until)
             within = within.not_after(now_ms)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyspark
 
-from agent.history.engine import database
+from agent.common.files import scratch_directory
+from agent.history.engine import SCRATCH, database
 from agent.history.report import gains
 from agent.history.report.building import Engine, build_report
 from agent.history.report.request import Report, validate
@@ -24,9 +23,9 @@ def run(job: Report) -> int:
     replayed = None if job.what_if is None else gains.documents(job.what_if)
     spark = session("report")
     there = reading.read_rollups(spark, job.rollups)
-    with database() as db, TemporaryDirectory(prefix="kshadow-report-") as aside:
+    with database() as db, scratch_directory(SCRATCH) as aside:
         with progress(spark, "reading rollups"):
-            reading.load(db, there, [it.span, *(it.before_after or ())], Path(aside))
+            reading.load(db, there, [it.span, *(it.before_after or ())], aside)
         written = build_report(
             db,
             job,
