@@ -20,7 +20,7 @@ def list_files(files: Any, path: Any) -> list[Any]:
     return list(files.listStatus(path)) if files.exists(path) else []
 
 
-class HadoopFiles:
+class HadoopFileSystem:
     """The `Files` of `agent.tools.spark_submit.checkpoint`, on any of Hadoop's file systems."""
 
     def __init__(self, spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.rows import Note, PartitionLoads
 from spark_jobs.streams.state_format import StateFormat
-from spark_jobs.writing import HadoopFiles
+from spark_jobs.writing import HadoopFileSystem
 
 KEPT = 10
 """Files."""
@@ -43,7 +43,7 @@ class ClusterFindings:
 
     def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
         self._directory = f"{checkpoint}/kshadow-cluster"
-        self._files = HadoopFiles(spark)
+        self._files = HadoopFileSystem(spark)
         self._chosen = analyzers_of(diagnosis)
 
     def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:

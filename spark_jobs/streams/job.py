@@ -45,7 +45,7 @@ from spark_jobs.streams.listening import ProgressListener, StartCounter
 from spark_jobs.streams.metrics import StreamProgress, serving
 from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
-from spark_jobs.writing import HadoopFiles
+from spark_jobs.writing import HadoopFileSystem
 
 Write = Callable[[DataFrame, int], None]
 
@@ -59,7 +59,7 @@ def run(job: Stream) -> int:
 def follow(spark: SparkSession, job: Stream) -> int:
     """The same in a session. Raises `JobError` where the checkpoint or the tables are another stream's."""
     try:
-        claim(job, HadoopFiles(spark))
+        claim(job, HadoopFileSystem(spark))
     except SubmitError as error:
         raise JobError(str(error)) from error
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
@@ -188,7 +188,7 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
 
 def stream_id(spark: SparkSession, checkpoint: str) -> str:
     """What Spark calls the stream, for as long as its checkpoint is there."""
-    kept = HadoopFiles(spark).read(f"{checkpoint}/metadata")
+    kept = HadoopFileSystem(spark).read(f"{checkpoint}/metadata")
     assert kept is not None, "Spark writes it before the first batch"
     return str(json.loads(kept)["id"])
 

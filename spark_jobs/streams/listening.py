@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from agent.tools.spark_submit.checkpoint import STARTS
 from spark_jobs.streams.metrics import PARTS, BatchProgress, StreamProgress
-from spark_jobs.writing import HadoopFiles
+from spark_jobs.writing import HadoopFileSystem
 
 _WHOLE = "triggerExecution"
 _ON_DISK = "rocksdbSstFileSize"
@@ -111,7 +111,7 @@ class StartCounter:
     """How often streams were started from a checkpoint, kept in it: restarts are seen although each is a process."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._files, self._path = HadoopFiles(spark), f"{checkpoint}/{STARTS}"
+        self._files, self._path = HadoopFileSystem(spark), f"{checkpoint}/{STARTS}"
 
     def begin(self, progress: StreamProgress) -> None:
         """A stream starts; gives it the counts so far."""

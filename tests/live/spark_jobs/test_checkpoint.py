@@ -12,7 +12,7 @@ from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, claim
 from agent.tools.spark_submit.jobs import Stream
 from spark_jobs.errors import JobError
 from spark_jobs.streams.job import follow
-from spark_jobs.writing import HadoopFiles
+from spark_jobs.writing import HadoopFileSystem
 from tests.live.spark_jobs.test_history_stream import tell
 
 
@@ -28,9 +28,9 @@ def test_tables_of_another_checkpoint_are_not_written_over(spark: SparkSession, 
         available_now=True,
     )
     for _ in range(2):
-        claim(job, HadoopFiles(spark))
+        claim(job, HadoopFileSystem(spark))
     (tmp_path / "checkpoint" / "metadata").touch()
-    claim(job, HadoopFiles(spark))
+    claim(job, HadoopFileSystem(spark))
     others = {
         f"expected tables of the checkpoint {root}/other, those of {root}/checkpoint": {
             "checkpoint": f"{root}/other"
