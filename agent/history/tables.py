@@ -154,7 +154,8 @@ SET_ASIDE = (
     Column(
         "reason",
         "string",
-        "late: behind the watermark; no_time: before 2010 or from more than an hour ahead; no_event",
+        "late: behind the watermark; no_time: before 2010, from more than an hour ahead, or more than a year before "
+        "all that comes later of the group; no_event",
     ),
     Column("watermark_ms", "bigint", "the watermark as it came"),
     Column("body", "string", "what came"),

@@ -3,13 +3,15 @@
 Events wait in the group's state until the watermark has passed them, so they are taken in order, each once: what
 comes twice comes while the first still waits, or is late; or looks showed it, and the rollup knows it by its id. What
 is late is set aside, and counted so. Windows are given out when the watermark has passed their end: nothing that is
-given out changes any more.
+given out changes any more. What is dated more than a year before all that comes later of its group is set aside, as a
+batch leaves out what is so long before all other events: it would fill years with windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -24,8 +26,9 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from agent.history.planning import GAP_MS
 from agent.history.rolling import ROWS, event_of, in_order, with_date
-from agent.history.rollup_reducer import STATE_VERSION, TOLD_AGAIN_MS, Event, GroupRollup, Rows
+from agent.history.rollup_reducer import STATE_VERSION, TOLD_AGAIN_MS, Event, GroupRollup, Row, Rows
 from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time, watermark_time
@@ -56,6 +59,20 @@ class GroupState(msgspec.Struct):
         known = self.waiting.get(key)
         if known is None or (known.body != body and in_order([event_of(known.body), event]) == [event]):
             self.waiting[key] = PendingEvent(event.at_ms, body)
+
+    def without_time(self, watermark_ms: int) -> list[tuple[Event, str]]:
+        """Let go of what the watermark has passed by more than a year before anything else of the group came to pass,
+        and of what was known from then: such events, with their bodies, in order."""
+        ripe = sorted(it.at_ms for it in self.waiting.values() if it.at_ms <= watermark_ms)
+        known = [] if self.rollup.clock_ms is None else [self.rollup.clock_ms]
+        behind = [late for early, late in pairwise((*known, *ripe, watermark_ms)) if late - early > GAP_MS]
+        if not behind:
+            return []
+        if known and known[0] < behind[-1]:
+            self.rollup = GroupRollup(self.rollup.cluster, self.rollup.group)
+        gone = [key for key, it in self.waiting.items() if it.at_ms < behind[-1]]
+        bodies = [self.waiting.pop(key).body for key in gone]
+        return sorted(((event_of(it), it) for it in bodies), key=lambda it: it[0].place)
 
     def passed(self, watermark_ms: int) -> Rows:
         """Take what the watermark has passed: rows of the windows that are over."""
@@ -123,7 +140,7 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         watermark_ms = max(timerValues.getCurrentWatermarkInMs(), 0)
         cluster, group = (None if pd.isna(it) else str(it) for it in key)
         kept = self._kept() or GroupState(GroupRollup(cluster, group), waiting={})
-        aside: list[dict[str, Any]] = []
+        aside: list[Row] = []
         for event_id, kind, at_ms, body, believed in _events(rows):
             event = _event(body)
             if believed and at_ms > watermark_ms and event is not None:
@@ -131,10 +148,8 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
                 continue
             is_one = event_id is not None and event is not None
             reason = "no_event" if not is_one else "late" if believed else "no_time"
-            values = (cluster, group, event_id, kind, at_ms, reason, watermark_ms, body, date_of(watermark_ms))
-            row = {column.name: value for column, value in zip(SET_ASIDE, values, strict=True)}
-            aside.append({**row, "table": "set_aside"})
-        yield _frame([*aside, *with_date(self._passed(kept, watermark_ms))])
+            aside.append(_aside(cluster, group, event_id, kind, at_ms, reason, watermark_ms, body))
+        yield _frame([*aside, *self._passed(kept, watermark_ms)])
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -144,14 +159,17 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         if kept is None or kept.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return
         kept.timer_ms = None
-        yield _frame(with_date(self._passed(kept, timerValues.getCurrentWatermarkInMs())))
+        yield _frame(self._passed(kept, timerValues.getCurrentWatermarkInMs()))
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _passed(self, kept: GroupState, watermark_ms: int) -> Rows:
+    def _passed(self, kept: GroupState, watermark_ms: int) -> Iterator[Row]:
         """Take what the watermark has passed, and keep the rest with a timer for it."""
-        yield from kept.passed(watermark_ms)
+        cluster, group = kept.rollup.cluster, kept.rollup.group
+        for it, body in kept.without_time(watermark_ms):
+            yield _aside(cluster, group, it.event_id, it.type, it.at_ms, "no_time", watermark_ms, body)
+        yield from with_date(kept.passed(watermark_ms))
         next_ms = kept.next_ms()
         if next_ms != kept.timer_ms:
             if kept.timer_ms is not None:
@@ -185,7 +203,13 @@ def _event(body: str) -> Event | None:
         return None
 
 
-def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+def _aside(*values: Any) -> Row:
+    """A row of `SET_ASIDE`: its columns but the date, in order."""
+    row: Row = dict(zip((column.name for column in SET_ASIDE), values, strict=False))
+    return {**row, "table": "set_aside", "date": date_of(row["watermark_ms"])}
+
+
+def _frame(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as the frame that Spark wants: all columns, of objects, so that a null leaves a number what it is."""
     rows = list(rows)
     return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in ROWS.names})

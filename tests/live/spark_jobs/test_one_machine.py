@@ -99,6 +99,40 @@ def test_what_looks_showed_counts_once(spark: SparkSession, place: Place, tmp_pa
     assert counts(came) == expected
 
 
+def test_an_event_from_years_before_all_others_fills_no_years(spark: SparkSession, tmp_path: Path) -> None:
+    """Here, and in a stream that meets it with the others."""
+    group = {"schema": 1, "cluster": None, "group": "g", "group_type": "consumer", "type": "rebalance", "members": 2}
+    times = {"old": START_MS - 5000 * DAY_MS, "new": START_MS, "last": START_MS + DAY_MS}
+    told = [
+        {**group, "event_id": name, "at_ms": at_ms, "partition": 1, "offset": number}
+        for number, (name, at_ms) in enumerate(times.items())
+    ]
+    history = write(told, tmp_path / "history")
+    done = roll_up_here([str(history)], str(tmp_path / "here"), None, None, now_ms=NOW_MS, memory_mb=256)
+    assert (done.left_out, done.days) == (1, 2)
+
+    came: dict[str, list[dict[str, Any]]] = {"groups": [], "set_aside": []}
+    rows = roll_up_stream(
+        from_columns(spark.readStream.schema(FILES).parquet(str(history))).drop("date"), timedelta(minutes=10)
+    )
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        kept = batch.persist()
+        for name, table in came.items():
+            table.extend(table_of(kept, name).drop("date").toArrow().to_pylist())
+        kept.unpersist()
+
+    started = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert started.trigger(availableNow=True).start().awaitTermination(300)
+    assert [(it["event_id"], it["at_ms"], it["reason"]) for it in came["set_aside"]] == [
+        ("old", times["old"], "no_time")
+    ]
+    by_here = ds.dataset(tmp_path / "here" / "groups", format="parquet").to_table().to_pylist()
+    assert sorted(map(str, came["groups"])) == sorted(
+        str(it) for it in by_here if it["end_ms"] <= times["last"] - 600_000
+    )
+
+
 HOUR_MS = 3_600_000
 
 

@@ -55,6 +55,35 @@ def test_told_again_with_a_later_batch() -> None:
         assert day["rebalances"] + day["departures"] == 1
 
 
+def test_what_is_more_than_a_year_before_all_else_fills_no_years() -> None:
+    """Records of a broker whose clock was wrong: a batch leaves them out."""
+    older, old, *now = (
+        Event(f"e{at}", "rebalance", T0 + at, members=2, cause="member_joined")
+        for at in (-5001 * DAY_MS, -5000 * DAY_MS, 0, 6 * HOUR_MS)
+    )
+    expected = sorted(map(str, batched(now)))
+    # 1: they wait with the others
+    state, aside, rows = passed(fresh(), [old, older, *now], END_MS)
+    assert (aside, rows) == ([older, old], expected)
+    # 2: one was taken before the others came, and what it said of the group does not count for the years after it
+    state, aside, rows = passed(fresh(), [old], old.at_ms + HOUR_MS)
+    assert aside == []
+    assert len(rows) < 10
+    assert passed(state, now, END_MS)[1:] == ([], expected)
+    # 3: nothing else comes
+    state, aside, rows = passed(fresh(), [old], END_MS)
+    assert (aside, rows, state.is_over) == ([old], [], True)
+
+
+def passed(state: GroupState, events: list[Event], watermark_ms: int) -> tuple[GroupState, list[Event], list[str]]:
+    """What is set aside, and the rows, when the watermark passes what is waiting."""
+    for event in events:
+        state.wait(event, msgspec.json.encode(event).decode())
+    aside = state.without_time(watermark_ms)
+    assert [msgspec.json.encode(event).decode() for event, _ in aside] == [body for _, body in aside]
+    return state, [event for event, _ in aside], sorted(map(str, state.passed(watermark_ms)))
+
+
 def test_of_two_tellings_of_one_time_a_stream_takes_what_a_batch_takes() -> None:
     less, more = (Event("0-0-a", "rebalance", T0, members=2, cause="member_joined", join_ms=it) for it in (None, 400))
     expected = streamed([[more]])
