@@ -23,7 +23,16 @@ from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
 from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
-from agent.persistence.export.columns import COLUMNS, ESCAPED, EXTRA, ORIGINS, known_origins, row_to_event
+from agent.persistence.export.columns import (
+    COLUMNS,
+    ESCAPED,
+    EXTRA,
+    ORIGINS,
+    column_text,
+    known_origins,
+    row_to_event,
+    text_of_column,
+)
 from agent.persistence.export.log_clock import known_until
 from agent.presentation.narrative import findings
 
@@ -55,6 +64,22 @@ _HAPPENED = f"(type IS DISTINCT FROM '{SAMPLE}')"
 """A sample tells how a group stood, every minute or so: nothing happened."""
 
 
+def _of_groups(groups: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """Whether an event is of one of the groups, as SQL and its parameters. In rows that are marked `escaped` names
+    stand otherwise; that both forms are told at first lets files be passed over that have neither."""
+    forms = [(escaped, True) for escaped, _ in map(column_text, groups)]
+    forms += [(group, False) for group in groups if column_text(group)[1]]
+    names = {
+        marked: ", ".join(f"$group{at}" for at, it in enumerate(forms) if it[1] is marked) for marked in (True, False)
+    }
+    every = ", ".join(filter(None, names.values()))
+    return (
+        f'("group" IN ({every}) AND CASE WHEN {ESCAPED} THEN "group" IN ({names[True]})'
+        f' ELSE "group" IN ({names[False] or "NULL"}) END)',
+        {f"group{at}": text for at, (text, _) in enumerate(forms)},
+    )
+
+
 class HistoryAnswers(Answers):
     """How groups stand is not in it: `describe` has nothing, and `groups` no rows."""
 
@@ -78,10 +103,8 @@ class HistoryAnswers(Answers):
 
     def group_names(self) -> list[str]:
         """Those that anything happened to."""
-        found = self._db.execute(
-            'SELECT DISTINCT "group" FROM history WHERE "group" IS NOT NULL ORDER BY 1'
-        ).fetchall()
-        return [row[0] for row in found]
+        asked = f'SELECT DISTINCT "group", {ESCAPED} FROM history WHERE "group" IS NOT NULL'
+        return sorted({text_of_column(name, escaped=escaped) for name, escaped in self._db.execute(asked).fetchall()})
 
     def describe(self, group: str) -> JsonObject | None:
         """How a group stands is not known."""
@@ -89,22 +112,23 @@ class HistoryAnswers(Answers):
 
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """What was kept of it. Raises `click.UsageError` where several clusters have a group of that name."""
-        of_group = '"group" = $group'
-        self._check_one_cluster(of_group, {"group": group})
-        if not self._db.execute(f"SELECT 1 FROM history WHERE {of_group} LIMIT 1", {"group": group}).fetchall():
+        of_group, names = _of_groups([group])
+        self._check_one_cluster(of_group, names)
+        if not self._db.execute(f"SELECT 1 FROM history WHERE {of_group} LIMIT 1", names).fetchall():
             return None
         bounds = {"since": since_ms, "until": until_ms}
         return Timeline(
             self._events(
                 f"{of_group} AND {_HAPPENED}"
                 " AND at_ms >= coalesce($since, at_ms) AND at_ms <= coalesce($until, at_ms)",
-                {"group": group, **bounds},
+                {**names, **bounds},
             )
         )
 
     def samples(self, group: str) -> list[JsonObject]:
         """As often as the agent was told to write them."""
-        return self._events(f'"group" = $group AND NOT {_HAPPENED}', {"group": group})
+        of_group, names = _of_groups([group])
+        return self._events(f"{of_group} AND NOT {_HAPPENED}", names)
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
@@ -121,24 +145,27 @@ class HistoryAnswers(Answers):
         asked, named = '"group" IS NOT NULL', dict[str, Any]()
         wanted = "true"
         if groups:
-            asked = wanted = '"group" IN (SELECT unnest($groups))'
-            named = {"groups": list(groups)}
+            asked, named = _of_groups(groups)
+            wanted = asked
         self._check_one_cluster(asked, named)
-        only = f'SELECT arg_max(event_id, at_ms) FROM history GROUP BY "group" HAVING NOT bool_or({_HAPPENED})'
+        only = (
+            'SELECT arg_max(event_id, at_ms) FROM history GROUP BY "group",'
+            f" {ESCAPED} HAVING NOT bool_or({_HAPPENED})"
+        )
         return self._events(f"{wanted} AND ({_HAPPENED} OR event_id IN ({only}))", named)
 
     def _check_one_cluster(self, condition: str, parameters: dict[str, Any]) -> None:
-        found = self._db.execute(
-            f'FROM (SELECT DISTINCT "group", cluster FROM history WHERE {condition})'
-            ' QUALIFY count(*) OVER (PARTITION BY "group") > 1 ORDER BY ALL LIMIT 2',
-            parameters,
-        ).fetchall()
-        if found:
-            (group, one), (_, other) = found
+        asked = f'SELECT DISTINCT "group", cluster, {ESCAPED} FROM history WHERE {condition}'
+        clusters: dict[str, set[str | None]] = {}
+        for group, cluster, escaped in self._db.execute(asked, parameters).fetchall():
+            name = None if cluster is None else text_of_column(cluster, escaped=escaped)
+            clusters.setdefault(text_of_column(group, escaped=escaped), set()).add(name)
+        if several := min((it for it, of_group in clusters.items() if len(of_group) > 1), default=None):
+            one, other = sorted(clusters[several], key=str)[:2]
             raise click.UsageError(
                 printable(
-                    f"several clusters have a group {group!r} {self.where}, {one!r} and {other!r}: expected tables of"
-                    " one"
+                    f"several clusters have a group {several!r} {self.where}, {one!r} and {other!r}: expected"
+                    " tables of one"
                 )
             )
 

@@ -126,6 +126,16 @@ def escape_surrogates(row: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def column_text(text: str) -> tuple[str, bool]:
+    """A text as a column has it in the rows that are marked `escaped`; and whether in others it is as it stands."""
+    return _escape(text), _SURROGATE.search(text) is None
+
+
+def text_of_column(text: str, *, escaped: bool) -> str:
+    """The text that stands in a column of a row that is marked so."""
+    return _unescape(text) if escaped else text
+
+
 def row_to_event(row: Mapping[str, Any]) -> Event:
     """The event that a row was made of: what its type has not is left out, and what its file has no column for."""
     values = _walk(dict(row), _unescape) if row[ESCAPED] else row

@@ -116,6 +116,28 @@ def test_a_group_that_is_not_there(place: Place) -> None:
     assert f"did you mean '{place.group}'" in done.stderr
 
 
+def test_names_that_are_no_utf8(place: Place, tmp_path: Path) -> None:
+    """Of rows that have such a text all texts are written otherwise; a name that looks so is another group's."""
+    names = ["bad\udcffname", "bad\\udcffname", "back\\slash"]
+    events = events_of(place.records)
+    groups = sorted({it["group"] for it in events if it["group"] is not None})
+    renamed = dict(zip(groups, names, strict=False))
+    for number, event in enumerate(events):
+        event["group"] = renamed.get(event["group"], event["group"])
+        if event["group"] == names[2] and number % 2:
+            event["of_tomorrow"] = "\udcff"
+        event["cluster"] = "a\\b"
+    history = write(events, tmp_path / "history")
+    for name in names:
+        expected = [it["event_id"] for it in events if it["group"] == name]
+        assert expected
+        assert [it["event_id"] for it in rows("timeline", name, "--from", history)] == expected
+    done = kshadow("timeline", "back\\slas", "--from", history)
+    assert f"did you mean {names[2]!r}" in done.stderr
+    done = kshadow("report", names[0], "--from", history, "--out", tmp_path / "page.html")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 def test_two_clusters_with_one_name(place: Place, tmp_path: Path) -> None:
     events = [event for event in events_of(place.records) if event["group"] == place.group]
     for cluster in ("east", "we\x1bst"):
