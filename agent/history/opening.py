@@ -11,7 +11,11 @@ import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import date
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +26,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from agent.history.engine import duckdb_type, file_list, quoted
-from agent.history.errors import HistoryError, HistoryUnreachable, error_of
+from agent.history.errors import NO_HISTORY, HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns, check_names
 from agent.history.parquet_directory import DATE, ParquetDirectory
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
@@ -111,11 +115,14 @@ def _open_root(
     out = {}
     for folder in delta:
         raw = f"{views[folder].name} of {number}"
-        out[folder] = _of_dataset(db, raw, places[folder], _delta_dataset(places[folder]), views[folder], days)
+        dataset = _delta_dataset(places[folder])
+        out[folder] = _of_dataset(db, raw, dataset, {places[folder]: dataset.schema}, views[folder], days)
     if here is None:
         for folder in plain:
             raw = f"{views[folder].name} of {number}"
-            out[folder] = _of_dataset(db, raw, places[folder], _remote_dataset(places[folder]), views[folder], days)
+            dataset = _remote_dataset(places[folder], views[folder].missing)
+            schemas = _remote_schemas(places[folder], dataset, days)
+            out[folder] = _of_dataset(db, raw, dataset, schemas, views[folder], days)
     elif here.is_file():
         out = {folder: _of_files({str(here): str(here)}, view) for folder, view in views.items()}
     elif plain:
@@ -135,7 +142,7 @@ def dates_of(path: str) -> list[str] | None:
         return None if "None" in found else sorted(found)
     here = local_path(path)
     if here is None:
-        names = [re.search(rf"/{DATE}=([^/]+)/", it) for it in _remote_dataset(path).files]
+        names = [re.search(rf"/{DATE}=([^/]+)/", it) for it in _remote_dataset(path, NO_HISTORY).files]
         return None if None in names else sorted({it[1] for it in names if it is not None})
     if here.is_file():
         return None
@@ -179,10 +186,14 @@ def _clock_files(path: str) -> Iterator[tuple[str, bytes]]:
             yield name, Path(name).read_bytes() if here is not None else store.cat_file(name)
 
 
-def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: Bounds) -> str:
-    wanted = view.wanted if view.wanted is not None else _unified([dataset.schema], [where])
-    check_columns(where, dataset.schema, wanted)
-    check_names(where, dataset.schema.names, view.needed)
+def _of_dataset(db: Any, raw: str, dataset: Any, schemas: Mapping[str, pa.Schema], view: View, days: Bounds) -> str:
+    """Of a dataset, with the schema of each file, or of all, by the name by which people know it."""
+    wanted = _wanted(schemas, view)
+    # The dataset's own schema is that of its first file: what that lacks would be null in all.
+    read = {it.name: it for schema in reversed([*schemas.values()]) for it in schema}
+    names = [it for it in (*wanted.names, *view.later.names) if it in read]
+    parted = [dataset.schema.field(DATE)] if DATE in dataset.schema.names else []
+    dataset = dataset.replace_schema(pa.schema([*(read[it] for it in names), *parted]))
     db.register(raw, dataset)
     # A Delta table may have its dates as another type; what is compared with the column itself is not read in vain.
     kind = "" if DATE in dataset.schema.names and _is_like(dataset.schema.field(DATE).type, pa.string()) else "DATE "
@@ -195,15 +206,8 @@ def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: B
 
 def _of_files(files: Mapping[str, str], view: View) -> str:
     """Of Parquet files, each with the name by which people know it."""
-    schemas = [read_schema(path, name) for path, name in files.items()]
-    if view.wanted is not None:
-        wanted = view.wanted
-        for name, found in zip(files.values(), schemas, strict=True):
-            check_columns(name, found, wanted)
-    else:
-        wanted = _unified(schemas, list(files.values()))
-        for name, found in zip(files.values(), schemas, strict=True):
-            check_names(name, found.names, view.needed)
+    schemas = {name: read_schema(path, name) for path, name in files.items()}
+    wanted = _wanted(schemas, view)
     if not files:
         nulls = ", ".join(map(_null, [*wanted, *view.later]))
         return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"
@@ -211,8 +215,19 @@ def _of_files(files: Mapping[str, str], view: View) -> str:
     read = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = {str(parted).lower()}"
     read += f", hive_types = {{'{DATE}': DATE}})" if parted else ")"
     date = DATE if parted else f"CAST(make_timestamp({_TIME[_TIME[0] not in wanted.names]} * 1000) AS DATE)"
-    columns = _columns(wanted, view.later, {name for it in schemas for name in it.names})
+    columns = _columns(wanted, view.later, {name for it in schemas.values() for name in it.names})
     return f"SELECT {', '.join(columns)}, {date} AS {DATE} FROM {read}"
+
+
+def _wanted(schemas: Mapping[str, pa.Schema], view: View) -> pa.Schema:
+    """The columns that are read of files, by whose names it is said what they lack."""
+    if view.wanted is not None:
+        for name, found in schemas.items():
+            check_columns(name, found, view.wanted)
+        return view.wanted
+    for name, found in schemas.items():
+        check_names(name, found.names, view.needed)
+    return _unified(schemas)
 
 
 def _columns(wanted: pa.Schema, later: pa.Schema, there: Collection[str]) -> list[str]:
@@ -228,10 +243,10 @@ _TIME = ("at_ms", "start_ms")
 """What the date is of, in history and in rollups."""
 
 
-def _unified(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:
+def _unified(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """The columns of several files, each as it came first; but for the date, which is the folder's."""
     fields: dict[str, Any] = {}
-    for name, schema in zip(names, schemas, strict=True):
+    for name, schema in schemas.items():
         for field in schema:
             first = fields.setdefault(field.name, field)
             if not (_is_like(field.type, first.type) or _is_like(first.type, field.type)):
@@ -312,16 +327,42 @@ def _storage_options() -> dict[str, str] | None:
     return {"allow_http": "true"} if is_plain and "AWS_ALLOW_HTTP" not in os.environ else None
 
 
-def _remote_dataset(path: str) -> Any:
+def _remote_dataset(path: str, missing: str) -> Any:
     try:
         import fsspec
 
         filesystem, inside = fsspec.url_to_fs(_uri(path))
         return ds.dataset(inside, filesystem=filesystem, format="parquet", partitioning=_BY_DATE)
+    except FileNotFoundError:
+        raise HistoryError(f"{path} is not there: {missing}") from None
     except ImportError as error:
         raise HistoryError(f"{path}: {error}") from None
     except (OSError, ValueError, pa.ArrowInvalid) as error:
         raise HistoryError(f"{path}: {error}") from None
 
+
+def _remote_schemas(path: str, dataset: Any, days: Bounds) -> dict[str, pa.Schema]:
+    """The schema of each file of some days; where they have none, that of the dataset."""
+    import fsspec
+
+    _, inside = fsspec.url_to_fs(_uri(path))
+    asked = [] if days.first is None else [ds.field(DATE) >= date.fromisoformat(days.first)]
+    asked += [] if days.last is None else [ds.field(DATE) <= date.fromisoformat(days.last)]
+    within = reduce(and_, asked) if asked and DATE in dataset.schema.names else None
+
+    def schema_of(fragment: Any) -> tuple[str, pa.Schema]:
+        name = f"{path.rstrip('/')}{fragment.path.removeprefix(inside.rstrip('/'))}"
+        try:
+            return name, fragment.physical_schema
+        except (OSError, pa.ArrowInvalid) as error:
+            raise HistoryError(f"{name}: expected a Parquet file, this one is damaged or none: {error}") from None
+
+    # Each is a request or two, which take their time.
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        return dict(pool.map(schema_of, dataset.get_fragments(within))) or {path: dataset.schema}
+
+
+REQUESTS = 16
+"""At a time."""
 
 _BY_DATE = ds.partitioning(pa.schema([(DATE, pa.date32())]), flavor="hive")

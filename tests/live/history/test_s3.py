@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 import s3fs
 from deltalake import write_deltalake
@@ -23,6 +24,7 @@ from tests import ROOT
 from tests.harness.s3 import BUCKET
 from tests.unit.cli.running import kshadow
 from tests.unit.history.histories import START_MS, events_of, segments, write
+from tests.unit.presentation.narrative.test_origins import origin
 
 ROLLUPS = f"s3://{BUCKET}/rollups"
 SUM = "SELECT count(*) AS n, sum(rebalances) AS rebalances FROM groups"
@@ -70,3 +72,40 @@ def test_a_store_that_does_not_answer_is_told_in_one_line() -> None:
     assert done.exit_code == 2
     assert "Error: s3://absent/lake/groups: the Delta table cannot be read here: " in done.stderr
     assert "\x1b" not in done.stderr
+
+
+def test_files_on_s3_whose_columns_differ_are_read_as_here(tmp_path: Path) -> None:
+    """Columns that a later file has are read of it, and one that it lacks is told of, not read as nothing."""
+    events = events_of(segments(tmp_path / "segments", groups=3, days=1))
+    for number, event in enumerate(events):
+        if event["type"] == "member_left":
+            event["member"] = {**event["member"], "origin": origin("oom_killed")}
+        event["at_ms"] += DAY_MS * (number >= len(events) // 2)
+    history = write(events, tmp_path / "history")
+    first, *later = sorted(history.rglob("*.parquet"))
+    pq.write_table(pq.read_table(first, partitioning=None).drop_columns(["origins"]), first)
+    s3fs.S3FileSystem().put(str(history), f"{BUCKET}/differing", recursive=True)
+    origins = "SELECT count(origins) AS n FROM history"
+    places = (history, f"s3://{BUCKET}/differing")
+    counts = [json.loads(kshadow("history", "query", "--history", it, "-o", "json", origins).stdout) for it in places]
+    assert counts[0] == counts[1] != [{"n": 0}]
+    for place, out in zip(places, ("here", "there"), strict=True):
+        assert kshadow("history", "rollup", "--history", place, "--out", tmp_path / out).exit_code == 0
+    tables = [ds.dataset(tmp_path / it / "causes", format="parquet").to_table() for it in ("here", "there")]
+    assert "origin" in tables[0]["kind"].to_pylist()
+    assert tables[0].to_pylist() == tables[1].to_pylist()
+
+    pq.write_table(pq.read_table(later[-1], partitioning=None).drop_columns(["stopped_partition_ms"]), later[-1])
+    s3fs.S3FileSystem().put(str(later[-1]), f"{BUCKET}/differing/{later[-1].relative_to(history)}")
+    for place in (history, f"s3://{BUCKET}/differing"):
+        done = kshadow("history", "rollup", "--history", place, "--out", tmp_path / "refused")
+        said = (
+            f"{place}/{later[-1].relative_to(history)}: not the columns that are read: expected stopped_partition_ms"
+        )
+        assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+
+
+def test_what_is_not_on_s3_is_told_as_of_what_is_not_here() -> None:
+    done = kshadow("history", "query", "--history", f"s3://{BUCKET}/nothing", "FROM history")
+    assert done.exit_code == 2
+    assert f"Error: s3://{BUCKET}/nothing is not there: expected a table of history" in done.stderr
