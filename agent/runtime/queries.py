@@ -16,7 +16,7 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
-from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase
+from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase, withheld_phrase
 from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -81,7 +81,8 @@ class AgentQueries(ServedQueries):
 
     def _source_note(self) -> str:
         if isinstance(self._reader, SampledReader):
-            return f"{LIMITATIONS}; {missed_phrase(self._reader.sweep_ms)}"
+            withheld = [withheld_phrase(it)] if (it := len(self._reader.withheld)) else []
+            return "; ".join([LIMITATIONS, missed_phrase(self._reader.sweep_ms), *withheld])
         return "caught up"
 
     def _warnings(self) -> Iterator[str]:

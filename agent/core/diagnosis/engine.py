@@ -270,7 +270,7 @@ class PartitionDiagnosis:
             if transitions:
                 if self.observer is not None:
                     self.observer(self._mirror, transitions)
-                out += transitions
+                out += [it for it in transitions if it.is_event]
                 out += self._observe(transitions)
                 # What came of it may be due before the rest of the stretch.
                 stop = min(stop, self._next_due_index(peaks, index))

@@ -22,7 +22,14 @@ from agent.core.records import RawRecord
 from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
 from agent.core.shadow.offsets import CommittedOffsets, MovedPositions
 from agent.core.shadow.sampled import GroupLook, SampledGroup
-from agent.core.shadow.transitions import GroupCreated, GroupDeleted, LogPosition, Transition
+from agent.core.shadow.transitions import (
+    GroupCreated,
+    GroupDeleted,
+    GroupWithheld,
+    LogPosition,
+    OffsetsWithheld,
+    Transition,
+)
 from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 from agent.core.wire.classic import GroupMetadataKey
@@ -93,7 +100,14 @@ class SampledMirror(PartitionMirror):
             return []
         self.record_counts[LOOK] += 1
         self.sampled_every_ms = look.every_ms
+        if look.is_withheld:
+            gone = self._forget_group(key.group, at)
+            return self._with_origins([GroupWithheld(at, it.group, it.group_type) for it in gone])
         out: list[Transition] = []
+        for topic, partition in [slot for slot in self.offsets.slots(key.group) if slot[0] in look.withheld_topics]:
+            commit = self.offsets.remove(commit_key(key.group, topic, partition), key.group)
+            assert commit is not None, "it is one of the group's"
+            out.append(OffsetsWithheld(at, key.group, look.group_type, topic, partition, commit.offset))
         group = self.groups.get(key.group)
         if group is None:
             group = self.groups[key.group] = SampledGroup(key.group, at, look.before_ms)

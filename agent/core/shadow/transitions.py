@@ -186,6 +186,8 @@ class Transition:
     """A change of one group. `kind` is the `type` of the history event that it becomes."""
 
     kind: ClassVar[str]
+    is_event: ClassVar[bool] = True
+    """Whether it is told; otherwise it is for those alone who keep something of the group."""
 
     at: LogPosition
     group: str
@@ -435,6 +437,14 @@ class GroupDeleted(Transition):
     kind = "group_deleted"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupWithheld(GroupDeleted):
+    """The brokers do not show the group any more, for want of a right: whether it is there is not known."""
+
+    kind = "group_withheld"
+    is_event = False
+
+
 class GroupDeletedEvent(HistoryEvent, frozen=True, kw_only=True):
     """The group itself is gone."""
 
@@ -448,6 +458,14 @@ class OffsetsDeleted(Transition):
     topic: str
     topic_partition: int
     committed_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsWithheld(OffsetsDeleted):
+    """The brokers do not show a committed offset any more, for want of a right."""
+
+    kind = "offsets_withheld"
+    is_event = False
 
 
 class OffsetsDeletedEvent(HistoryEvent, frozen=True, kw_only=True):

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+MADE_UP = "kshadow-made-up-name"
+"""A group or topic that is asked for where none is known: who has the right to see all is told that there is none."""
+
 
 class AdminOutcome(StrEnum):
     """How a question ended; a metric's label."""
@@ -74,16 +77,19 @@ class FetchedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsets:
-    """All that a group has committed. A record of its own, so that JSON tells it from a `Refusal`."""
+    """All that a group has committed. A record of its own, so that JSON tells it from a `Refusal`. `withheld`: topics
+    that are known to have been among them, and are left out as there is no right to see them."""
 
     positions: tuple[FetchedOffset, ...]
+    withheld: tuple[str, ...] = ()
 
 
 class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to question `number`. Times are of `child.monotonic_ms`; what was not asked for is empty.
 
     `leaders`: the broker that leads each partition of the topic, -1 for none. `refusals` are of brokers whose groups
-    are missing in a list, or say why leaders are not known. `cluster_id` and `brokers` (how many) answer "cluster".
+    are missing in a list, or say why leaders are not known. `cluster_id`, `brokers` (how many) and whether lists show
+    all groups answer "cluster".
     `sent` is how many requests the client has sent since it began, as of its latest count.
     """
 
@@ -97,4 +103,5 @@ class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     refusals: tuple[Refusal, ...] = ()
     cluster_id: str = ""
     brokers: int = 0
+    sees_all_groups: bool = False
     sent: int = 0

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -66,10 +66,12 @@ class AdminProcess:
             # It ended: `exit_code` tells.
             return
 
-    def ask(self, what: str, groups: Iterable[str] = ()) -> int:
-        """Ask one of `child`'s questions; its number."""
+    def ask(self, what: str, groups: Iterable[str] = (), topics: Mapping[str, Collection[str]] | None = None) -> int:
+        """Ask one of `child`'s questions; its number. `topics`: by group, those that it is known to have committed
+        for."""
         number = next(self._numbers)
-        self._write({"id": number, "ask": what, "groups": list(groups)})
+        known = {group: list(some) for group, some in (topics or {}).items()}
+        self._write({"id": number, "ask": what, "groups": list(groups), "topics": known})
         return number
 
     def take_answers(self) -> list[AdminAnswer]:
@@ -181,10 +183,10 @@ class PeriodicQuestion:
         """Whether its answer is still to come."""
         return self._number is not None
 
-    def ask(self, process: AdminProcess, now: float) -> None:
+    def ask(self, process: AdminProcess, now: float, groups: Iterable[str] = ()) -> None:
         """Ask it if it is due and was answered."""
         if self._number is None and self.interval.due(now):
-            self._number = process.ask(self._what)
+            self._number = process.ask(self._what, groups)
 
     def take(self, answer: AdminAnswer) -> bool:
         """Whether this is its answer; then it may be asked again."""

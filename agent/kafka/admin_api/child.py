@@ -13,6 +13,9 @@ client's short memory.
 Lines are JSON. First comes the client's configuration; each further one is a question, `{"id": 1, "ask": "list"}`,
 "list_rebalancing", "leaders", "cluster", or "describe", "offsets" or "look" (both of them) with "groups"; each answer
 is an `AdminAnswer`. The process ends with its standard input.
+
+Brokers leave out of lists the groups, and of a group's offsets the topics, that this client has no right to see, and
+do not say so. Asked for by name they do: so topics that were there before (`topics` of a question) are asked for.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -37,7 +41,7 @@ from confluent_kafka import (
     KafkaException,
     TopicCollection,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
 from agent.kafka.admin_api.answers import (
     AdminAnswer,
@@ -116,13 +120,13 @@ def main() -> None:
             case "leaders":
                 _leaders(admin, reply_to)
             case "cluster":
-                _cluster(admin, reply_to)
+                _cluster(admin, question["groups"], reply_to)
             case "describe":
                 _describe(admin, question["groups"], reply_to)
             case "look":
-                _look(admin, question["groups"], reply_to)
+                _look(admin, question["groups"], question["topics"], reply_to)
             case "offsets":
-                _offsets(admin, question["groups"], reply_to)
+                _offsets(admin, question["groups"], question["topics"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
 
@@ -171,19 +175,32 @@ def _leaders(admin: AdminClient, reply: Reply) -> None:
     described[TOPIC].add_done_callback(landed)
 
 
-def _cluster(admin: AdminClient, reply: Reply) -> None:
+def _cluster(admin: AdminClient, made_up: list[str], reply: Reply) -> None:
+    """`made_up`: names that no group has. Who may see all groups is told that there is none."""
+
     def landed(future: Future[Any]) -> None:
         try:
             found = future.result()
         except KafkaException as error:
             reply(refusals=(_refusal(error),))
+            return
+        reply_so = partial(reply, cluster_id=found.cluster_id or "", brokers=len(found.nodes))
+        if AclOperation.DESCRIBE in (found.authorized_operations or ()):
+            reply_so(sees_all_groups=True)
+        elif made_up:
+            _describe(admin, made_up, lambda descriptions: reply_so(sees_all_groups=_are_seen(descriptions)))
         else:
-            reply(cluster_id=found.cluster_id or "", brokers=len(found.nodes))
+            reply_so()
 
-    admin.describe_cluster(request_timeout=TIMEOUT_S).add_done_callback(landed)
+    described = admin.describe_cluster(request_timeout=TIMEOUT_S, include_authorized_operations=True)
+    described.add_done_callback(landed)
 
 
-def _look(admin: AdminClient, groups: list[str], reply: Reply) -> None:
+def _are_seen(descriptions: dict[str, DescribedGroup | Refusal]) -> bool:
+    return not any(isinstance(it, Refusal) for it in descriptions.values())
+
+
+def _look(admin: AdminClient, groups: list[str], topics: Mapping[str, list[str]], reply: Reply) -> None:
     """Members and committed offsets as of one time, as near as two requests are."""
     parts: dict[str, dict[str, Any]] = {}
     lock = threading.Lock()
@@ -196,7 +213,7 @@ def _look(admin: AdminClient, groups: list[str], reply: Reply) -> None:
             reply(**parts)
 
     _describe(admin, groups, landed)
-    _offsets(admin, groups, landed)
+    _offsets(admin, groups, topics, landed)
 
 
 def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:
@@ -206,7 +223,7 @@ def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:
     _ask_each(groups, ask, _description, lambda answers: reply(descriptions=answers))
 
 
-def _offsets(admin: AdminClient, groups: list[str], reply: Reply) -> None:
+def _offsets(admin: AdminClient, groups: list[str], topics: Mapping[str, list[str]], reply: Reply) -> None:
     """What groups have committed, transactions that are open left out, as the topic's readers see it."""
 
     def ask(askable: list[str]) -> dict[str, Future[Any]]:
@@ -217,16 +234,49 @@ def _offsets(admin: AdminClient, groups: list[str], reply: Reply) -> None:
             futures |= admin.list_consumer_group_offsets(request, request_timeout=TIMEOUT_S)
         return futures
 
-    _ask_each(groups, ask, _positions, lambda answers: reply(offsets=answers))
+    def fetched(answers: dict[str, Any]) -> None:
+        lacking = {
+            group: {*filter(_can_be_asked, topics.get(group, ()))} - {at.topic for at in it.positions}
+            for group, it in answers.items()
+            if isinstance(it, FetchedOffsets)
+        }
+
+        def described(seen: dict[str, Any]) -> None:
+            for group, names in lacking.items():
+                refusals = [it for name in names if isinstance(it := seen[name], Refusal)]
+                withheld = tuple(sorted(name for name in names if seen[name] is False))
+                answers[group] = refusals[0] if refusals else replace(answers[group], withheld=withheld)
+            reply(offsets=answers)
+
+        if names := sorted(set().union(*lacking.values())):
+            _ask_each(names, describe, _may_see_topic, described)
+        else:
+            reply(offsets=answers)
+
+    def describe(names: list[str]) -> dict[str, Future[Any]]:
+        return admin.describe_topics(TopicCollection(names), request_timeout=TIMEOUT_S)
+
+    _ask_each(groups, ask, _positions, fetched)
+
+
+def _may_see_topic(described: Future[Any]) -> bool:
+    """Raises `KafkaException` where the answer says neither."""
+    try:
+        described.result()
+    except KafkaException as error:
+        if error.args[0].code() not in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            raise
+        return bool(error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return True
 
 
 def _ask_each(
     groups: list[str],
     ask: Callable[[list[str]], dict[str, Future[Any]]],
-    read: Callable[[Any], Any],
+    read: Callable[[Future[Any]], Any],
     done: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Ask for groups and `read` what comes for each; `done` takes the answers and refusals of all of them."""
+    """Ask for groups (or topics) and `read` what comes for each; `done` takes the answers and refusals of all."""
     askable = [group for group in groups if _can_be_asked(group)]
     refusal = Refusal(AdminOutcome.UNSUPPORTED, "not a name that can be asked for")
     answers: dict[str, Any] = dict.fromkeys(groups, refusal)
@@ -237,7 +287,7 @@ def _ask_each(
 
     def land(group: str, future: Future[Any]) -> None:
         try:
-            answers[group] = read(future.result())
+            answers[group] = read(future)
         except KafkaException as error:
             answers[group] = _refusal(error)
         except ValueError as error:
@@ -255,7 +305,8 @@ def _can_be_asked(group: str) -> bool:
     return bool(group) and "\0" not in group and group.encode(errors="ignore").decode() == group
 
 
-def _description(it: Any) -> DescribedGroup:
+def _description(described: Future[Any]) -> DescribedGroup:
+    it = described.result()
     return DescribedGroup(
         it.type.name.lower(),
         _state(it.state),
@@ -273,11 +324,11 @@ def _partitions(assignment: Any) -> dict[str, tuple[int, ...]]:
     return {topic: tuple(numbers) for topic, numbers in held.items()}
 
 
-def _positions(it: Any) -> FetchedOffsets:
+def _positions(fetched: Future[Any]) -> FetchedOffsets:
     # A partition that nothing was committed for has an offset below 0.
     positions = (
         FetchedOffset(of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch)
-        for of in it.topic_partitions
+        for of in fetched.result().topic_partitions
         if of.error is None and of.offset >= 0
     )
     return FetchedOffsets(tuple(positions))

@@ -17,8 +17,9 @@ COMMITS_S, MEMBERS_S, IDLE_S = 0.5, 10.0, 15.0
 of which no state tells a rebalance; at the members of a classic group that rests; at the commits of one without."""
 HOT_S = 120.0
 """For how long after a rebalance a group's commits are looked at before those of others: it may well come again."""
-SUSPENDED_S = 600.0
-"""How long a group that cannot be asked for (no right, or the brokers know no such question of it) is left alone."""
+LEAST_SUSPENDED_S, SUSPENDED_S = 5.0, 600.0
+"""How long a group that cannot be asked for (no right, or the brokers know no such question of it) is left alone: at
+first, and at the most, as each refusal doubles it."""
 
 
 class Kind(StrEnum):
@@ -90,6 +91,7 @@ class LookScheduler:
         self._new: dict[str, None] = {}
         self._busy: set[str] = set()
         self._left_alone: dict[str, float] = {}
+        self._suspended_s: dict[str, float] = {}
         # Commits tell most, so they are asked for most often; descriptions show what no state told.
         self._commits = _Queue(Kind.OFFSETS, COMMITS_S)
         self._epochs = _Queue(Kind.DESCRIBE, COMMITS_S)
@@ -110,7 +112,7 @@ class LookScheduler:
     def set_groups(self, groups: Mapping[str, GroupTraits]) -> None:
         """The groups there are now."""
         for group in self._traits.keys() - groups.keys():
-            for kept in (self._urgent, self._hot, self._new, self._left_alone):
+            for kept in (self._urgent, self._hot, self._new, self._left_alone, self._suspended_s):
                 kept.pop(group, None)
             for queue in (self._commits, self._epochs, self._members, self._idle):
                 queue.drop(group)
@@ -152,9 +154,15 @@ class LookScheduler:
 
     def suspend(self, group: str, now: float) -> None:
         """It cannot be asked for."""
-        self._left_alone[group] = now + SUSPENDED_S
+        for_s = min(2 * self._suspended_s.get(group, LEAST_SUSPENDED_S / 2), SUSPENDED_S)
+        self._suspended_s[group], self._left_alone[group] = for_s, now + for_s
         self._urgent.pop(group, None)
         self._new.pop(group, None)
+
+    def resume(self, group: str) -> None:
+        """It can be asked for again."""
+        self._suspended_s.pop(group, None)
+        self._left_alone.pop(group, None)
 
     def next_questions(self, requests: float, most: int, now: float) -> list[Question]:
         """What to ask now, at most `most` questions and for no more than so many requests; they count as asked."""

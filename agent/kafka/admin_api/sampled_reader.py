@@ -10,6 +10,10 @@ that moved since the last. The questions go through a process of their own (`chi
   and again until their rebalance is told; then committed offsets, of groups that rebalanced lately and of others in
   turn; then descriptions, which show what was missed.
 
+Brokers leave groups and topics out of their answers that this client may not see, as if there were none. So what is
+missing in one is asked for by name before it is told to be gone; what may not be seen any more is forgotten
+(`GroupLook.is_withheld`), and a group that appears counts as new only where all groups may be seen.
+
 Offsets of records ascend, over restarts too: they are made of the time.
 """
 
@@ -19,9 +23,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Protocol
+
+import msgspec
 
 from agent.common import clock
 from agent.common.pacing import Interval
@@ -32,6 +38,7 @@ from agent.core.shadow.sampled_mirror import PARTITIONS, look_key, look_value, s
 from agent.core.wire.errors import WireError
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.kafka.admin_api.answers import (
+    MADE_UP,
     AdminAnswer,
     AdminOutcome,
     DescribedGroup,
@@ -67,7 +74,9 @@ TICK_S = 0.05
 MAX_QUESTIONS, GROUPS_PER_QUESTION = 12, 5
 """Questions that may be under way, and groups of one: a coordinator that is slow holds up no more than these."""
 STALE_S = 60.0
-"""After so long without an answer nothing is current any more."""
+"""After so long without an answer nothing is current any more, of all groups or of one."""
+NAMES_LOGGED = 5
+"""Groups that may not be seen, or topics, that are named in the log; /readyz has the number of groups."""
 OFFSETS_PER_MS = 1_000
 TOPIC_ID = "admin-api"
 """In place of a topic's id: what the records of a state are from."""
@@ -91,10 +100,22 @@ class KnownGroups(Protocol):
 class _GroupStatus:
     """What was last heard of one group, and what is still to be told of it."""
 
-    __slots__ = ("group_type", "is_done", "is_moving", "moving_ms", "positions", "rested_ms", "state", "told_state")
+    __slots__ = (
+        "group_type",
+        "is_done",
+        "is_moving",
+        "missing_since_s",
+        "moving_ms",
+        "positions",
+        "rested_ms",
+        "state",
+        "told_state",
+    )
 
     def __init__(self, it: ListedGroup) -> None:
         self.group_type, self.state = _type(it.group_type), it.state
+        self.missing_since_s: float | None = None
+        """Since when lists lack it, while it is asked whether it is gone."""
         self.told_state: str | None = None
         """As a record had it last; None: none was written."""
         self.is_moving = False
@@ -157,9 +178,14 @@ class SampledReader:
         self._questions: dict[int, tuple[Kind, list[str]]] = {}
         self._groups: dict[str, _GroupStatus] = {}
         self._unnameable: set[str] = set()
+        self._withheld: set[str] = set()
+        self._withheld_topics: set[str] = set()
         # When the latest whole sweep and list were asked, by the wall; and what the sweep showed.
         self._swept_ms: int | None = None
         self._listed_ms: int | None = None
+        # Whether lists show all groups (None: not asked yet), and when one that did was asked last.
+        self._sees_all: bool | None = None
+        self._listed_all_ms: int | None = None
         self._rows: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self._next_offset = 0
         self._last_ms = 0
@@ -192,6 +218,11 @@ class SampledReader:
     def pending(self) -> int:
         """How many groups have yet to be asked for."""
         return sum(not it.is_done for it in self._groups.values())
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Groups that were listed, and may not be seen for want of a right."""
+        return frozenset(self._withheld)
 
     @property
     def caught_up_partitions(self) -> dict[int, bool]:
@@ -297,7 +328,8 @@ class SampledReader:
             self._take(answer, now)
         if not self._tick.due(now):
             return
-        self._cluster.ask(process, now)
+        # A question for a group of a cluster that has none would make the offsets topic.
+        self._cluster.ask(process, now, [MADE_UP] if self._groups else [])
         if self._log_id is None:
             return
         for question in (self._list, self._sweep):
@@ -316,7 +348,8 @@ class SampledReader:
         for kind, groups in batches.items():
             for at in range(0, len(groups), GROUPS_PER_QUESTION):
                 some = groups[at : at + GROUPS_PER_QUESTION]
-                self._questions[process.ask(str(kind), some)] = kind, some
+                topics = {} if kind is Kind.DESCRIBE else {group: self._committed_topics(group) for group in some}
+                self._questions[process.ask(str(kind), some, topics)] = kind, some
 
     def _spend(self, requests: float) -> None:
         self._expected += requests
@@ -348,10 +381,9 @@ class SampledReader:
         for refusal in it.refusals:
             self._refused(refusal, "a question about all groups")
         if self._cluster.take(it):
-            if it.refusals:
-                self._cluster.interval.restart_in(RETRY_S, now)
-            elif it.cluster_id or it.brokers:
+            if it.cluster_id or it.brokers:
                 self._take_cluster(it)
+            self._cluster.interval.restart_in(CLUSTER_S if self._sees_all else RETRY_S, now)
         elif self._list.take(it):
             self._pace(self._list, self._list_pauses, it, now)
             if it.groups or not it.refusals:
@@ -379,6 +411,10 @@ class SampledReader:
 
     def _take_cluster(self, it: AdminAnswer) -> None:
         self._brokers = max(it.brokers, 1)
+        if self._listed_ms is not None:
+            if self._sees_all is None and it.sees_all_groups:
+                self._listed_all_ms = self._listed_ms
+            self._sees_all = it.sees_all_groups
         found = LogId(it.cluster_id, TOPIC_ID)
         if self._log_id is None:
             self._log_id = found
@@ -400,19 +436,26 @@ class SampledReader:
             if status is None:
                 status = self._groups[group] = _GroupStatus(row)
             before, status.state, status.group_type = status.state, row.state, _type(row.group_type)
+            status.missing_since_s = None
             if status.told_state is None or row.state != before:
-                self._add_state(group, status, at_ms, self._listed_ms)
+                self._add_state(group, status, at_ms, self._listed_ms if status.told_state else self._listed_all_ms)
                 if status.told_state is not None and self._listed_ms is not None:
                     moved.append(group)
             elif status.group_type != GroupType.CLASSIC and row.state not in AT_REST:
                 moved.append(group)
         if not it.refusals:
             for group in self._groups.keys() - listed.keys():
-                del self._groups[group]
-                self._add(group, at_ms, None)
-            if self._listed_ms is not None:
+                if group in self._withheld:
+                    del self._groups[group]
+                else:
+                    self._missed(group, self._groups[group], at_ms, now)
+                    moved.append(group)
+            if self._listed_ms is None:
+                self._cluster.interval.restart_in(0.0, now)
+            else:
                 self.list_ms += round((max(asked_ms - self._listed_ms, 1) - self.list_ms) / 8)
             self._listed_ms = asked_ms
+            self._listed_all_ms = asked_ms if self._sees_all else None
         self._scheduler.set_groups({group: status.traits for group, status in self._groups.items()})
         self._scheduler.moved(moved, now)
 
@@ -458,19 +501,78 @@ class SampledReader:
             elif answer is not None:
                 self._answered(now)
         at_ms = _wall(it.answered_ms)
+        if any(isinstance(it, Refusal) and it.outcome is AdminOutcome.DENIED for it in (described, offsets)):
+            self._withhold(group, status, at_ms, now)
+            return
+        is_missing = status.missing_since_s is not None
+        is_dead = isinstance(described, DescribedGroup) and described.state == GroupState.DEAD
+        # A name that cannot be asked for, or one that a group of a kind has by now which lists do not show.
+        is_other = isinstance(described, Refusal) and described.outcome is AdminOutcome.UNSUPPORTED
+        if is_dead or (is_missing and is_other):
+            # What a coordinator says of a group that it has not got; a list without it says that it is gone.
+            self._withheld.discard(group)
+            self._scheduler.settled(group)
+            if is_missing:
+                del self._groups[group]
+                self._add(group, at_ms, None)
+            return
+        if is_missing and not isinstance(described, DescribedGroup):
+            return  # offsets alone: a group that is gone has none
         has_offsets = isinstance(offsets, FetchedOffsets)
+        if group in self._withheld and (isinstance(described, DescribedGroup) or has_offsets):
+            self._withheld.discard(group)
+            self._scheduler.resume(group)
+            if len(self._withheld) < NAMES_LOGGED:
+                log.info("group %r is seen again", group[:200])
+            self._add_state(group, status, at_ms, None)
         if isinstance(offsets, FetchedOffsets):
-            self._take_offsets(group, status, offsets.positions, at_ms)
+            self._take_offsets(group, status, offsets, at_ms)
         if isinstance(described, DescribedGroup):
-            if described.state == GroupState.DEAD:
-                # What a coordinator says of a group that it has not got; the next list says whether it is gone.
-                self._scheduler.settled(group)
-                return
             self._take_description(group, status, described, at_ms, has_offsets=has_offsets)
         elif has_offsets:
             self._add(group, at_ms, self._look(status, before_ms=None, has_offsets=True))
         if has_offsets and (isinstance(described, DescribedGroup) or status.state == GroupState.EMPTY):
             status.is_done = True
+
+    def _missed(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
+        """A list lacks it: it is gone, or there is no right to see it any more, or its coordinator moves. Only who is
+        asked for it by name says which."""
+        if status.missing_since_s is None:
+            status.missing_since_s = now
+            self._scheduler.resume(group)
+        elif now - status.missing_since_s > STALE_S:
+            self._withhold(group, status, at_ms, now)
+
+    def _withhold(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
+        """Nothing of the group can be seen, so what was known of it is not current: it is forgotten, and not told to
+        be gone."""
+        if group in self._withheld:
+            return
+        look = self._look(status, before_ms=None)
+        self._add(group, at_ms, msgspec.structs.replace(look, is_withheld=True))
+        self._withheld.add(group)
+        status.positions = {}
+        status.is_moving, status.moving_ms, status.rested_ms = False, None, None
+        # Groups that appear may have been there, until it is known again that all may be seen.
+        self._sees_all = False
+        self._cluster.interval.restart_in(RETRY_S, now)
+        if len(self._withheld) <= NAMES_LOGGED:
+            log.warning(
+                "group %r cannot be seen, nothing is told of it until it can: ACL operation Describe on it is needed",
+                group[:200],
+            )
+
+    def _committed_topics(self, group: str) -> set[str]:
+        status = self._groups.get(group)
+        return set() if status is None else {topic for topic, _ in self._positions_of(group, status)}
+
+    def _positions_of(self, group: str, status: _GroupStatus) -> dict[tuple[str, int], FetchedOffset]:
+        if status.positions is None:
+            status.positions = {
+                (topic, partition): FetchedOffset(topic, partition, offset, -1)
+                for (topic, partition), offset in self._known.positions(group).items()
+            }
+        return status.positions
 
     def _take_description(
         self, group: str, status: _GroupStatus, it: DescribedGroup, at_ms: int, *, has_offsets: bool
@@ -503,16 +605,13 @@ class SampledReader:
         if is_at_rest:
             self._scheduler.settled(group)
 
-    def _take_offsets(self, group: str, status: _GroupStatus, positions: Iterable[FetchedOffset], at_ms: int) -> None:
-        """Records for what moved since the last look, and tombstones for what is gone."""
-        if status.positions is None:
-            status.positions = {
-                (topic, partition): FetchedOffset(topic, partition, offset, -1)
-                for (topic, partition), offset in self._known.positions(group).items()
-            }
-        seen = {(it.topic, it.partition): it for it in positions}
+    def _take_offsets(self, group: str, status: _GroupStatus, offsets: FetchedOffsets, at_ms: int) -> None:
+        """Records for what moved since the last look, tombstones for what is gone, and a look that says what may not
+        be seen any more."""
+        known = self._positions_of(group, status)
+        seen = {(it.topic, it.partition): it for it in offsets.positions}
         for slot, it in seen.items():
-            before = status.positions.get(slot)
+            before = known.get(slot)
             if before is not None and before.offset == it.offset:
                 continue
             try:
@@ -521,12 +620,26 @@ class SampledReader:
             except (WireError, UnicodeEncodeError):
                 continue
             self._put(group, at_ms, key, value)
-        for topic, partition in status.positions.keys() - seen.keys():
-            self._put(group, at_ms, commit_key(group, topic, partition), None)
+        for topic, partition in known.keys() - seen.keys():
+            if topic not in offsets.withheld:
+                self._put(group, at_ms, commit_key(group, topic, partition), None)
+        self._withheld_topics -= {topic for topic, _ in seen}
+        if offsets.withheld:
+            if news := sorted(set(offsets.withheld) - self._withheld_topics):
+                self._withheld_topics.update(news)
+                log.warning(
+                    "offsets in topics %s cannot be seen any more: ACL operation Describe on them is needed",
+                    ", ".join(repr(it[:200]) for it in news[:NAMES_LOGGED]),
+                )
+            look = self._look(status, before_ms=None)
+            self._add(group, at_ms, msgspec.structs.replace(look, withheld_topics=offsets.withheld))
         status.positions = seen
 
     def _group_refused(self, group: str, status: _GroupStatus, refusal: Refusal, what: str, now: float) -> None:
-        self._refused(refusal, what)
+        if refusal.outcome is AdminOutcome.DENIED:
+            self._session.refused(refusal)  # `_withhold` says so
+        else:
+            self._refused(refusal, what)
         if refusal.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
             status.is_done = True
             self._scheduler.suspend(group, now)
@@ -563,6 +676,8 @@ class SampledReader:
         status.told_state = status.state
 
     def _add(self, group: str, at_ms: int, look: GroupLook | None) -> None:
+        if group in self._withheld:
+            return
         self._put(group, at_ms, look_key(group), None if look is None else look_value(look))
 
     def _put(self, group: str, at_ms: int, key: bytes, value: bytes | None) -> None:

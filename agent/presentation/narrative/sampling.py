@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agent.presentation.narrative.words import count
+
 LIMITATIONS = (
     "looking at groups through the Admin API, as the topic is not read: Connect, share and streams groups, "
     "generations, timeouts and what happened before are not known, and what comes and goes between two looks is not "
@@ -12,11 +14,19 @@ LIMITATIONS = (
 COUNTED_AS_LAG = "what the group has committed since counts as lag"
 """What is said beside the time at which committed offsets were read."""
 
-UNLISTED = "groups are read through the Admin API, which does not list Connect, share and streams groups"
+UNLISTED = (
+    "groups are read through the Admin API, which does not list Connect, share and streams groups, "
+    "nor groups on which this agent has no ACL operation Describe"
+)
 """Why a group that is not known may be there."""
 
 SHORT_JOIN_PHASES_MS = (100, 1_000)
 """Join phases that missing one is told of: the shortest that clients in one process have, and a short one of many."""
+
+
+def withheld_phrase(groups: int) -> str:
+    """How many groups were seen and cannot be seen now."""
+    return f"{count(groups, 'group')} cannot be seen any more: ACL operation Describe is needed"
 
 
 def missed_share(every_ms: int, lasts_ms: int) -> float:

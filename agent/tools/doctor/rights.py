@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic  # type: ignore[attr-defined]
 
 from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
+from agent.kafka.admin_api.answers import MADE_UP
 from agent.kafka.source.open_transactions import STATE_TOPIC as TRANSACTION_STATE_TOPIC
 from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, grant_command
@@ -22,10 +23,6 @@ from agent.tools.doctor.topic import TopicSample
 
 MOST_GROUPS = MOST_TOPICS = 20
 """Of those in the sample so many are tried."""
-MADE_UP = "kshadow-doctor-made-up-name"
-"""A group or topic that is asked for where none is known: who has the right to all is told that there is none."""
-
-
 _ASKED = "asked what this client may do"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -424,28 +425,89 @@ def test_the_brokers_are_asked_no_more_than_was_said(cluster: Cluster) -> None:
     assert 10 <= (last - first) / (last_s - first_s) <= 24
 
 
+Resource = tuple[ResourceType, str]
+OF_ALONE: Resource = (ResourceType.GROUP, "alone")
+OF_TOPIC: Resource = (ResourceType.TOPIC, TOPIC)
+
+
+@contextmanager
+def without_describe(cluster: Cluster, *resources: Resource) -> Iterator[None]:
+    """The right to describe these is taken away, and given back."""
+    rows = [
+        (*it, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
+        for it in resources
+    ]
+    for made in cluster.admin.create_acls([AclBinding(*it) for it in rows]).values():
+        made.result(20)
+    try:
+        yield
+    finally:
+        for gone in cluster.admin.delete_acls([AclBindingFilter(*it) for it in rows]).values():
+            gone.result(20)
+
+
+def types(agent: Agent, group: str) -> list[tuple[object, object]]:
+    told = agent.queries.timeline(group)
+    return [] if told is None else [(it["type"], it.get("observed")) for it in told.events]
+
+
 @ONCE
 def test_a_group_without_the_right(cluster: Cluster) -> None:
-    binding = (
-        ResourceType.GROUP,
-        "alone",
-        ResourcePatternType.LITERAL,
-        "User:ANONYMOUS",
-        "*",
-        AclOperation.DESCRIBE,
-        AclPermissionType.DENY,
-    )
-    cluster.admin.create_acls([AclBinding(*binding)])[AclBinding(*binding)].result(20)
     agent = looking(cluster.conf)
     try:
-        agent.start()
-        until(lambda: agent.queries.has_caught_up)
-        # Who may list all groups is shown it, who may not describe it knows no more.
-        assert all(it["committed_partitions"] == 0 for it in agent.queries.groups() if it["group"] == "alone")
-        assert agent.queries.ready().ready
+        with without_describe(cluster, OF_ALONE):
+            agent.start()
+            until(lambda: agent.queries.has_caught_up)
+            until(
+                lambda: agent.queries.describe("alone") is None
+            )  # who may list all groups is shown that it is there
+            assert "1 group cannot be seen any more: ACL operation Describe is needed" in agent.queries.ready().reason
+            assert agent.queries.ready().ready
+        until(lambda: agent.queries.describe("alone") is not None)
+        assert "cannot be seen" not in agent.queries.ready().reason
     finally:
         agent.stop()
-        cluster.admin.delete_acls([AclBindingFilter(*binding)])[AclBindingFilter(*binding)].result(20)
+
+
+def test_the_right_to_a_group_is_taken_away_and_given_back(cluster: Cluster, agent: Agent) -> None:
+    """Lists show it all the same. Where they do not: `tests.live.tools.doctor.test_least_rights`."""
+    assert agent.queries.describe("alone") is not None
+    with without_describe(cluster, OF_ALONE):
+        until(lambda: agent.queries.describe("alone") is None)
+        assert types(agent, "alone") == [("group_created", False)], "it may be there"
+        assert not [it for it in agent.queries.groups() if it["group"] == "alone"]
+
+    def positions() -> list[object]:
+        form = agent.queries.describe("alone")
+        return [] if form is None else [(it["offset"], it["committed_ms"]) for it in form["offsets"]]  # type: ignore[attr-defined]
+
+    until(lambda: positions() == [(4, None), (10, None)], said=positions)
+    assert types(agent, "alone") == [("group_created", False)] * 2
+
+
+@ONCE
+def test_the_right_to_a_topic_is_taken_away_and_given_back(cluster: Cluster, agent: Agent) -> None:
+    """Its offsets are not deleted."""
+
+    def positions() -> list[object]:
+        form = agent.queries.describe("alone")
+        return [] if form is None else [it["offset"] for it in form["offsets"]]  # type: ignore[attr-defined]
+
+    until(lambda: positions() == [4, 10], said=positions)
+    with without_describe(cluster, OF_TOPIC):
+        until(lambda: positions() == [], said=positions)
+    until(lambda: positions() == [4, 10], said=positions)
+    assert types(agent, "alone") == [("group_created", False)]
+
+
+@ONCE
+def test_offsets_of_a_topic_that_is_deleted_are_told_to_be(cluster: Cluster, agent: Agent) -> None:
+    cluster.admin.create_topics([NewTopic("gone", 1, 1)])["gone"].result(20)
+    cluster.commit("leaver", ("gone", 0, 1), (TOPIC, 0, 1))
+    until(lambda: (it := agent.queries.describe("leaver")) is not None and it["committed_partitions"] == 2)
+    cluster.admin.delete_topics(["gone"])["gone"].result(20)
+    until(lambda: ("offsets_deleted", None) in types(agent, "leaver"), said=lambda: types(agent, "leaver"))
+    cluster.admin.delete_consumer_groups(["leaver"])["leaver"].result(20)
 
 
 def test_no_broker_answers() -> None:

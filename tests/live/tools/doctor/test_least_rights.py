@@ -13,7 +13,15 @@ from confluent_kafka.admin import NewTopic
 
 from agent.tools.embedded import fetch_jars
 from tests.live.scenarios import faults
-from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, TOPIC, Secured, secured
+from tests.live.scenarios.secured import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TOPICS,
+    READ_TOPIC,
+    TOPIC,
+    Secured,
+    secured,
+)
 from tests.live.scenarios.test_run import Running
 from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
@@ -24,6 +32,7 @@ PARTITIONS = 4
 PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS)}
 USER = "kshadow-agent"
 GROUP = "orders"
+DESCRIBE_GROUP = DESCRIBE_GROUPS._replace(name=GROUP)
 
 
 @pytest.fixture(scope="module", params=SUPPORTED)
@@ -123,6 +132,38 @@ def test_the_observer_says_what_it_may_not_and_the_agent_goes_on(cluster: Secure
         it.await_ready()
         faults.until(lambda: 'outcome="answered"' in it.get("/metrics")[1], "it has answers")
         assert "WARNING" not in it.log.read_text()
+    finally:
+        it.close()
+
+
+def test_without_the_topic_what_is_not_seen_any_more_is_not_told_to_be_gone(cluster: Secured, tmp_path: Path) -> None:
+    """Lists leave out what a client may not see, and do not say so."""
+    cluster.allow(USER, DESCRIBE_GROUP, DESCRIBE_TOPICS)
+    it = Running(
+        cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), "--source", "admin", "--no-lag"
+    )
+
+    def told() -> list[tuple[str, bool | None]]:
+        return [(e["type"], e.get("observed")) for e in json.loads(it.get(f"/api/v1/groups/{GROUP}/timeline")[1])]
+
+    def is_shown() -> bool:
+        return it.get(f"/api/v1/groups/{GROUP}")[0] == 200
+
+    try:
+        it.await_ready()
+        assert is_shown()
+        cluster.allow(USER, DESCRIBE_TOPICS)
+        faults.until(lambda: not is_shown(), "it is not known any more")
+        assert told() == [("group_created", False)]
+        assert "1 group cannot be seen any more: ACL operation Describe is needed" in it.get("/readyz")[1]
+        assert "no ACL operation Describe" in it.get(f"/api/v1/groups/{GROUP}")[1]
+        cluster.allow(USER, DESCRIBE_GROUP, DESCRIBE_TOPICS)
+        faults.until(is_shown, "it is known again")
+        faults.until(lambda: "1 group cannot" not in it.get("/readyz")[1], "and nothing is missing")
+        faults.until(lambda: len(told()) > 1, "it is told of again")
+        time.sleep(1)  # for what may follow
+        assert told() == [("group_created", False)] * 2, "neither it nor its members are new"
+        assert f"group '{GROUP}' cannot be seen" in it.log.read_text()
     finally:
         it.close()
 

@@ -66,6 +66,13 @@ class Looks:
         self._add(at_ms, look_key(self.group), None)
         return self
 
+    def withheld(self, at_ms: int, *topics: str) -> Looks:
+        """There is no right to see it any more, or what it committed for these topics."""
+        look = GroupLook("Stable", 250, self.group_type, is_withheld=not topics, withheld_topics=topics)
+        self._add(at_ms, look_key(self.group), look_value(look))
+        self._swept_ms = None
+        return self
+
     def batch(self) -> RecordBatch:
         """All of them."""
         _, offsets, times, keys, values, _ = zip(*self.records, strict=True)

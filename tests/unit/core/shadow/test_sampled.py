@@ -237,3 +237,24 @@ def test_what_idle_members_subscribe_to_is_not_made_up() -> None:
         "enough partitions."
     )
     assert found.numbers["nothing_subscribed"] == 0
+
+
+def test_a_group_that_cannot_be_seen_any_more_is_forgotten_and_not_told_to_be_deleted() -> None:
+    looks = Looks().look(0, "Stable", A, B, positions={0: 5}).withheld(1000)
+    diagnosis = ClusterDiagnosis(ClusterMirror(mirror_class=SampledMirror), select_analyzers())
+    out = [event_of(it) for it in diagnosis.replay_batch(looks.batch()) if isinstance(it, Transition)]
+    assert [it["type"] for it in out] == ["group_created"]
+    mirror = diagnosis.mirror.partitions[shard_of("g")]
+    assert mirror.view("g") is None
+    assert not mirror.offsets.count("g")
+
+
+def test_offsets_that_cannot_be_seen_any_more_are_forgotten_and_not_told_to_be_deleted() -> None:
+    looks = Looks().look(0, "Stable", A, B, positions={0: 5}).withheld(1000, "other").withheld(2000, "t")
+    diagnosis = ClusterDiagnosis(ClusterMirror(mirror_class=SampledMirror), select_analyzers())
+    out = [event_of(it) for it in diagnosis.replay_batch(looks.batch()) if isinstance(it, Transition)]
+    assert [it["type"] for it in out] == ["group_created"]
+    mirror = diagnosis.mirror.partitions[shard_of("g")]
+    view = mirror.view("g")
+    assert view is not None
+    assert (len(view.members), mirror.offsets.count("g")) == (2, 0)

@@ -187,7 +187,7 @@ def test_a_login_without_a_token_is_a_refusal_and_no_trace(capfd: pytest.Capture
 def test_an_answer_that_cannot_be_read_is_a_refusal_and_holds_up_no_other_group() -> None:
     futures = {group: Future[object]() for group in ("good", "bad")}
     told: list[dict[str, object]] = []
-    _ask_each(list(futures), lambda _: futures, bytes.decode, told.append)
+    _ask_each(list(futures), lambda _: futures, lambda it: it.result().decode(), told.append)
     futures["bad"].set_result(b"\xff")
     futures["good"].set_result(b"read")
     (answers,) = told

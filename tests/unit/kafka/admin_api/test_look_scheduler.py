@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from agent.kafka.admin_api.look_scheduler import COMMITS_S, IDLE_S, GroupTraits, Kind, LookScheduler, Question
+from agent.kafka.admin_api.look_scheduler import (
+    COMMITS_S,
+    IDLE_S,
+    LEAST_SUSPENDED_S,
+    GroupTraits,
+    Kind,
+    LookScheduler,
+    Question,
+)
 
 BUSY, IDLE, EPOCHS = GroupTraits(True, False), GroupTraits(False, False), GroupTraits(True, True)
 
@@ -68,5 +76,11 @@ def test_who_may_not_be_asked_is_left_alone_and_who_went_is_forgotten() -> None:
     it = made(a=BUSY, b=BUSY)
     it.suspend("a", 0.0)
     assert {question.group for question in ask(it, 1.0)} == {"b"}
+    assert {question.group for question in ask(it, LEAST_SUSPENDED_S)} == {"a", "b"}, "the right may have been given"
+    it.suspend("a", 10.0)
+    assert {question.group for question in ask(it, 10.0 + LEAST_SUSPENDED_S)} == {"b"}, "each refusal doubles it"
+    it.resume("a")
+    it.suspend("a", 20.0)
+    assert {question.group for question in ask(it, 20.0 + LEAST_SUSPENDED_S)} == {"a", "b"}
     it.set_groups({})
     assert ask(it, 100.0) == []
