@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
 from agent.core.shadow.kip848 import ShareGroup
@@ -28,17 +28,19 @@ class GroupLags:
         shows_topic: Callable[[str], bool],
         *,
         with_shares: bool = True,
-        hiding: Callable[[], Container[int]] = tuple,
+        is_hidden: Callable[[int], bool],
     ) -> None:
         """`lock` is held while commits are taken from `state`. `interval_s`: how often ends are asked for; None for
-        never. `with_shares`: whether share groups' positions are read as well. `hiding`: partitions of which it is
-        not known what was committed lately, so no lag either. Raises `SourceMisconfigured`."""
+        never. `with_shares`: whether share groups' positions are read as well. `is_hidden`: whether it is not
+        known of a partition of the offsets topic what was committed lately, so no lag either. Raises
+        `SourceMisconfigured`."""
         self._state, self._lock, self._shows_topic = state, lock, shows_topic
         self.watcher = None if interval_s is None else LagWatcher(conf, self._committed, interval_s)
         self.share_watcher = None
         if self.watcher is not None and with_shares:
             self.share_watcher = ShareStateWatcher(conf, self._has_share_groups)
-        self.scraped = ScrapedLags(self.ends, shows_topic, self._share_positions, hiding)
+        self.is_hidden = is_hidden
+        self.scraped = ScrapedLags(self.ends, shows_topic, self._share_positions, is_hidden)
 
     def ends(self) -> EndOffsets:
         """Where the groups' partitions end, as far as is known."""

@@ -254,6 +254,10 @@ class SampledReader:
         """Whether the brokers answer."""
         return self.last_error is None
 
+    def is_stopped(self, partition: int) -> bool:
+        """Whether brokers do not answer, so that it is not known what groups of a shard do."""
+        return not self.healthy
+
     @property
     def last_error(self) -> SourceError | None:
         """Why nothing is current; None while it is."""

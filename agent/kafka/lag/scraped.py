@@ -152,17 +152,17 @@ class ScrapedLags:
         ends: Callable[[], EndOffsets],
         shows_topic: Callable[[str], bool] = lambda topic: True,
         shares: Callable[[int], Sequence[SharePosition]] = lambda partition: (),
-        hiding: Callable[[], Container[int]] = tuple,
+        is_hidden: Callable[[int], bool] = lambda partition: False,
     ) -> None:
         """`ends` as known; `shows_topic`: of which topics anything is told; `shares`: how far the share groups are
-        that are in a partition of the offsets topic, by group and topic; `hiding`: the partitions of that topic of
-        which it is not known what was committed lately, so that no lag is."""
-        self._ends, self._shows_topic, self._shares, self._hiding = ends, shows_topic, shares, hiding
+        that are in a partition of the offsets topic, by group and topic; `is_hidden`: whether it is not known
+        of such a partition what was committed lately, so that no lag is."""
+        self._ends, self._shows_topic, self._shares, self._is_hidden = ends, shows_topic, shares, is_hidden
         self._sums = LagCalculator()
 
     def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
         """What groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
         now_ms = clock.now_ms()
         positions = self._sums.take(partition, offsets)
-        ends = NO_END_OFFSETS if partition in self._hiding() else self._ends()
+        ends = NO_END_OFFSETS if self._is_hidden(partition) else self._ends()
         return LagSnapshot(positions, ends, now_ms, self._shows_topic, self._shares(partition))

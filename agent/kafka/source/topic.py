@@ -157,6 +157,11 @@ class TopicReader:
             return self._health.error
         return next((it.error for it in self._assignment.progress.values() if it.error is not None), None)
 
+    def is_stopped(self, partition: int) -> bool:
+        """Whether reading a partition is known not to work, so that it is not known what is written there."""
+        state = self._assignment.progress.get(partition)
+        return self._health.error is not None or (state is not None and state.error is not None)
+
     @property
     def unread(self) -> dict[int, LogBounds]:
         """For each partition the offset of the next record to come, and where it ended at the start."""
