@@ -20,7 +20,7 @@ URGENT_SHARE = 0.75
 """The part of a batch that groups which come first may fill as long as others wait."""
 BURST_S = 1.0
 """For how long unused rate is saved up."""
-SUSPENDED_S = 3600.0
+SUSPENDED_S = 600.0
 """How long a group that cannot be asked for (no right, or the brokers know no such question of it) is left alone."""
 SCANNED_PER_GROUP = 20
 """How many groups a wanted one are looked at, where coordinators do not answer."""

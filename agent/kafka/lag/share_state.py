@@ -25,7 +25,7 @@ log = logging.getLogger("kshadow")
 LOOK_S = 2.0
 """Between two looks whether there is a share group; the topic is made for the first of them."""
 RETRY_S = 10.0
-SUSPENDED_S = 600.0
+SUSPENDED_S = 60.0
 """How long the topic is left alone where a right is missing."""
 POLL_S = 0.25
 

@@ -44,7 +44,7 @@ SEEDS_PER_LOOK = 2_000
 STEP_MS = 5_000
 """By more than this from look to look the wall clock runs away from a steady one only where it is set, or where the
 machine stood still."""
-SUSPENDED_S = 600.0
+SUSPENDED_S = 60.0
 """How long a topic that may not be asked for is left alone."""
 LOGGED_TOPICS = 5
 """Topics that are named in a line of the log."""
@@ -126,6 +126,7 @@ class LagWatcher(BackgroundThread):
             return False
         self._failing = set(answers.failed)
         self._denied(answers.denied, now)
+        self._allowed({topic for topic, _ in answers.offsets})
         if not self._answered(answers, now) and asked:
             return False
         moved, shrunk = self._history.add_high_watermarks(answers.offsets, at_ms)
@@ -197,12 +198,14 @@ class LagWatcher(BackgroundThread):
         for topic in topics:
             self._history.add_denied(topic)
             self._suspended[topic] = now + SUSPENDED_S
-        news = sorted(topics - self._logged)
-        if news:
-            self._logged.update(news)
-            names = ", ".join(repr(it[:200]) for it in news[:LOGGED_TOPICS])
-            more = f" and {len(news) - LOGGED_TOPICS} more" if len(news) > LOGGED_TOPICS else ""
-            log.warning("no lag in topics %s%s: ACL operation Describe on them is needed", names, more)
+        if news := topics - self._logged:
+            self._logged |= news
+            log.warning("no lag in topics %s: ACL operation Describe on them is needed", _names(news))
+
+    def _allowed(self, topics: set[str]) -> None:
+        if given_back := topics & self._logged:
+            self._logged -= given_back
+            log.info("lag in topics %s is known again", _names(given_back))
 
     def _answered(self, answers: OffsetAnswers, now: float) -> bool:
         """Whether brokers answered at all; what they did not answer is said once."""
@@ -218,6 +221,11 @@ class LagWatcher(BackgroundThread):
             reasons = "; ".join(f"{reason} ({count})" for reason, count in answers.errors.most_common(3))
             log.warning("the ends of some partitions are not answered, lag in them will be absent: %s", reasons)
         return bool(answers.offsets or answers.missing or answers.denied)
+
+
+def _names(topics: set[str]) -> str:
+    names = ", ".join(repr(it[:200]) for it in sorted(topics)[:LOGGED_TOPICS])
+    return f"{names} and {len(topics) - LOGGED_TOPICS} more" if len(topics) > LOGGED_TOPICS else names
 
 
 def fetch_end_offsets(conf: Mapping[str, str], offsets: Iterable[CommittedOffset]) -> EndOffsets:

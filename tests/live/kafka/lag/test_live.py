@@ -352,7 +352,9 @@ def test_a_topic_without_the_right(live: Live, caplog: pytest.LogCaptureFixture)
         allowed = _filter(denied)
         live.admin.delete_acls([allowed])[allowed].result(20)
     live.watch._suspended.clear()
-    live.is_lag("sees", ("secret", 0), 6)
+    with caplog.at_level(logging.INFO, "kshadow"):
+        live.is_lag("sees", ("secret", 0), 6)
+    assert "lag in topics 'secret' is known again" in caplog.messages
 
 
 def _filter(it: AclBinding) -> Any:
