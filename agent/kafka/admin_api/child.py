@@ -26,6 +26,7 @@ import resource
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -53,11 +54,13 @@ from agent.kafka.admin_api.answers import (
     MemberClient,
     Refusal,
 )
-from agent.kafka.client import ignore_error, is_login_failure, new_admin_client, quiet
+from agent.kafka.client import is_login_failure, new_admin_client, quiet
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
 """How long brokers may take to answer."""
+SERVE_S = 0.5
+"""How long the client's events are waited for at a time."""
 STATISTICS_MS = 2_000
 """How often the client's own count of its requests is taken."""
 REBALANCING = frozenset({ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING})
@@ -79,6 +82,11 @@ _OUTCOMES = {
 }
 
 
+_said: deque[KafkaError] = deque(maxlen=1)
+"""What a connection said last, since the last answer. Of a question that nobody answers, as where the login fails,
+the client says no more than that time ran out."""
+
+
 def main() -> None:
     """Answer until standard input ends."""
     # An abort is expected here; what it leaves is of no use to anybody.
@@ -91,6 +99,8 @@ def main() -> None:
         sent = sum(it["tx"] for it in json.loads(statistics)["brokers"].values())
 
     def reply(number: int, asked_ms: int, **parts: Any) -> None:
+        if not parts.get("refusals"):
+            _said.clear()
         answer = AdminAnswer(number, asked_ms, monotonic_ms(), sent=sent, **parts)
         line = json.dumps(msgspec.to_builtins(answer, str_keys=True)) + "\n"
         with lock:
@@ -100,9 +110,19 @@ def main() -> None:
     if not (first := sys.stdin.readline()):
         return  # the agent was killed as it started this
     properties = json.loads(first)
-    conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": ignore_error}
+    conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": _hear}
     conf |= {"statistics.interval.ms": STATISTICS_MS, "stats_cb": count_requests}
     admin = _admin_client(conf)
+
+    def serve() -> None:
+        """Hear what connections say while no question comes."""
+        while True:
+            if isinstance(admin, AdminClient):
+                admin.poll(SERVE_S)
+            else:
+                time.sleep(SERVE_S)
+
+    threading.Thread(target=serve, name="connections", daemon=True).start()
     for line in sys.stdin:
         question = json.loads(line)
         reply_to = partial(reply, question["id"], monotonic_ms())
@@ -111,7 +131,6 @@ def main() -> None:
         if isinstance(admin, KafkaException):
             reply_to(refusals=(_refusal(admin),))
             continue
-        admin.poll(0)
         match question["ask"]:
             case "list":
                 _list(admin, {}, reply_to)
@@ -129,6 +148,11 @@ def main() -> None:
                 _offsets(admin, question["groups"], question["topics"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
+
+
+def _hear(error: KafkaError) -> None:
+    if error.code() != KafkaError._ALL_BROKERS_DOWN:
+        _said.append(error)
 
 
 def _admin_client(conf: dict[str, Any]) -> AdminClient | KafkaException:
@@ -337,7 +361,9 @@ def _positions(fetched: Future[Any]) -> FetchedOffsets:
 def _refusal(said: KafkaError | KafkaException) -> Refusal:
     # A list's errors come as they are, other than confluent-kafka's documentation has it.
     error: KafkaError = said.args[0] if isinstance(said, KafkaException) else said
-    return Refusal(_OUTCOMES.get(error.code(), AdminOutcome.FAILED), error.str())
+    outcome = _OUTCOMES.get(error.code(), AdminOutcome.FAILED)
+    why = [it.str() for it in (*_said,) if outcome is AdminOutcome.TIMED_OUT]
+    return Refusal(outcome, why[0] if why else error.str())
 
 
 def _state(state: ConsumerGroupState) -> str:

@@ -209,6 +209,16 @@ def test_without_the_topic_what_is_not_seen_any_more_is_not_told_to_be_gone(clus
         it.close()
 
 
+def test_without_the_topic_a_wrong_password_is_told(cluster: Secured, tmp_path: Path) -> None:
+    wrong = ("-X", "sasl.password=wrong", "--source", "admin")
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), *wrong)
+    try:
+        assert it.process.wait(60) == 3
+        assert "Authentication failed during authentication due to invalid credentials" in it.log.read_text()
+    finally:
+        it.close()
+
+
 @pytest.mark.parametrize(("granted", "missing"), [((), "Describe"), ((DESCRIBE_TOPIC,), "Read")])
 def test_the_agent_ends_at_once_and_says_which_right_is_missing(
     cluster: Secured, granted: tuple[object, ...], missing: str, tmp_path: Path

@@ -51,6 +51,7 @@ def test_where_nobody_answers() -> None:
         assert (got.number, got.leaders, len(got.refusals)) == (number, {}, 1)
         assert before <= got.asked_ms <= got.answered_ms <= time.monotonic_ns() // 1_000_000
         assert got.refusals[0].outcome in (AdminOutcome.TIMED_OUT, AdminOutcome.FAILED)
+        assert "Connection refused" in got.refusals[0].reason, "not only that time ran out"
         asker.ask("list")
         got = answer(asker, wake)
         assert (got.groups, len(got.refusals)) == ({}, 1)
