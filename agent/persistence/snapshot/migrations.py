@@ -28,7 +28,7 @@ from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 
-FORMAT = 9
+FORMAT = 10
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -74,6 +74,7 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
         Added(PartitionLoad, "farthest_ahead_ms", int),
     ),
     9: tuple(Added(group, "_topics_hash", int) for group in (ConsumerGroup, ShareGroup, StreamsGroup)),
+    10: (Added(GroupView, "offsets_seen_ms", lambda: None),),
 }
 """By the version that they came with: what changed since the version before."""
 
