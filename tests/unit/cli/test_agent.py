@@ -115,7 +115,8 @@ def test_an_unknown_group_where_groups_are_looked_at() -> None:
             assert result.exit_code == (3 if command == "verdict" else 1)
             assert result.stderr.splitlines()[-1] == (
                 f"Error: no group 'orders-share' at {url}: groups are read through the Admin API, which does not list"
-                " Connect, share and streams groups; kshadow groups lists those there are"
+                " Connect, share and streams groups, nor groups on which this agent has no ACL operation Describe;"
+                " kshadow groups lists those there are"
             )
 
 
