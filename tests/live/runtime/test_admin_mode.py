@@ -29,6 +29,7 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.presentation.narrative.sampling import LIMITATIONS
+from agent.presentation.schemas.views import OFFSETS_SEEN
 from agent.runtime.agent import Agent
 from agent.runtime.checkpointer import OpenStore
 from agent.runtime.parts import AgentOptions, Visibility
@@ -54,6 +55,7 @@ NOT_KNOWN = {
     "lag",
     "leader",
     "target_generation",
+    OFFSETS_SEEN,
 }
 
 
