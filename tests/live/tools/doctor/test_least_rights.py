@@ -114,47 +114,6 @@ def test_the_agent_needs_no_more_without_the_observer(cluster: Secured, tmp_path
         it.close()
 
 
-def test_there_is_no_lag_while_what_groups_commit_may_not_be_read(cluster: Secured, tmp_path: Path) -> None:
-    """The ends go on, and are seen: that the group has stopped is not known."""
-    conf = {"bootstrap.servers": cluster.broker.admin_servers, "log_level": 0}
-    producer = Producer(conf)
-
-    def produce() -> None:
-        for _ in range(5):
-            producer.produce("orders", b"x", partition=0)
-        assert producer.flush(20) == 0
-
-    produce()
-    committer = Consumer({**conf, "group.id": "payments"})
-    faults.commit(committer, TopicPartition("orders", 0, 2))
-    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
-    options = ("--no-admin", "--lag-interval", "1s")
-    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), *options)
-
-    def lags() -> list[int | None]:
-        form = json.loads(it.get("/api/v1/groups/payments")[1])
-        rows = json.loads(it.get("/api/v1/groups")[1])
-        return [row["lag"] for row in (*form["offsets"], *(row for row in rows if row["group"] == "payments"))]
-
-    metric = 'kshadow_group_topic_lag_records{group="payments"'
-    try:
-        it.await_ready()
-        faults.until(lambda: lags() == [3, 3], "lag is known")
-        assert metric in it.get("/metrics")[1]
-        cluster.allow(USER, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
-        faults.until(lambda: it.get("/readyz")[0] == 503, "reading has stopped")
-        produce()
-        time.sleep(3)  # ends are looked at
-        assert lags() == [None, None]
-        assert metric not in it.get("/metrics")[1]
-        cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
-        it.await_ready()
-        faults.until(lambda: lags() == [8, 8], "lag is known again")
-    finally:
-        it.close()
-        committer.close()
-
-
 def test_the_observer_says_what_it_may_not_and_the_agent_goes_on(cluster: Secured, tmp_path: Path) -> None:
     cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
     it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster))
@@ -231,3 +190,44 @@ def test_the_agent_ends_at_once_and_says_which_right_is_missing(
         assert "Traceback" not in it.log.read_text()
     finally:
         it.close()
+
+
+def test_there_is_no_lag_while_what_groups_commit_may_not_be_read(cluster: Secured, tmp_path: Path) -> None:
+    """The ends go on, and are seen: that the group has stopped is not known. The last test, as it leaves a group."""
+    conf = {"bootstrap.servers": cluster.broker.admin_servers, "log_level": 0}
+    producer = Producer(conf)
+
+    def produce() -> None:
+        for _ in range(5):
+            producer.produce("orders", b"x", partition=0)
+        assert producer.flush(20) == 0
+
+    produce()
+    committer = Consumer({**conf, "group.id": "payments"})
+    faults.commit(committer, TopicPartition("orders", 0, 2))
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
+    options = ("--no-admin", "--lag-interval", "1s")
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), *options)
+
+    def lags() -> list[int | None]:
+        form = json.loads(it.get("/api/v1/groups/payments")[1])
+        rows = json.loads(it.get("/api/v1/groups")[1])
+        return [row["lag"] for row in (*form["offsets"], *(row for row in rows if row["group"] == "payments"))]
+
+    metric = 'kshadow_group_topic_lag_records{group="payments"'
+    try:
+        it.await_ready()
+        faults.until(lambda: lags() == [3, 3], "lag is known")
+        assert metric in it.get("/metrics")[1]
+        cluster.allow(USER, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
+        faults.until(lambda: it.get("/readyz")[0] == 503, "reading has stopped")
+        produce()
+        time.sleep(3)  # ends are looked at
+        assert lags() == [None, None]
+        assert metric not in it.get("/metrics")[1]
+        cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
+        it.await_ready()
+        faults.until(lambda: lags() == [8, 8], "lag is known again")
+    finally:
+        it.close()
+        committer.close()
