@@ -76,7 +76,7 @@ def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
         form = find_group(answers, group)
         every = lag_rows(form)
         rows = [row for row in every if matches_any(row["topic"], topics)]
-        empty = "no topic is like that" if every else "no offsets committed"
+        empty = "no offsets of such a topic" if every else "no offsets committed"
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty if query.is_table else "nothing")
         if query.is_table and rows:
             echo("")

@@ -39,7 +39,7 @@ def test_offline_it_is_not_known_and_said() -> None:
 def test_a_topic_that_the_group_has_not() -> None:
     """It said that nothing is committed."""
     table = kshadow("lag", "pricing-poll", "--from", SEGMENTS, "--topic", "zz")
-    assert (table.exit_code, table.stderr) == (0, f"no topic is like that\n{UNKNOWN}")
+    assert (table.exit_code, table.stderr) == (0, f"no offsets of such a topic\n{UNKNOWN}")
     described = kshadow("describe", "pricing-poll", "--from", SEGMENTS, "--topic", "zz")
     assert described.stdout.endswith("\nCommitted offsets: none of such a topic\n")
 
