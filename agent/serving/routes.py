@@ -48,7 +48,6 @@ from agent.serving.web.config_file import WebConfigFile
 if TYPE_CHECKING:
     from agent.serving.page import Pages
 
-"""What a 404 of a group begins with: the command line knows it by that."""
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import asdict, replace
 
+from agent.common.files import whole_or_not
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
 from agent.tools.spark_submit.paths import local, writes_to
@@ -62,7 +63,7 @@ class Files(Protocol):
         """Write a file, whole or not at all, and the directories that it needs."""
 
 
-class LocalFiles:
+class LocalFileSystem:
     """The `Files` of this machine."""
 
     def names(self, directory: str) -> list[str]:
@@ -80,9 +81,8 @@ class LocalFiles:
         """As `Files` has it."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
-        partial.write_bytes(body)
-        partial.replace(target)
+        with whole_or_not(target) as file:
+            file.write(body)
 
 
 def check_checkpoint(job: Stream) -> None:
@@ -90,7 +90,7 @@ def check_checkpoint(job: Stream) -> None:
     it. Writes nothing."""
     if local(job.checkpoint) is not None:
         out = writes_to(job)
-        _check(job, LocalFiles(), None if out is None or local(out) is None else out)
+        _check(job, LocalFileSystem(), None if out is None or local(out) is None else out)
 
 
 def claim(job: Stream, files: Files) -> None:

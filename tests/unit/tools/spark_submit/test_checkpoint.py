@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.tools.spark_submit import checkpoint as marks
-from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, LocalFiles, check_checkpoint
+from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, LocalFileSystem, check_checkpoint
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Diagnosis, Stream
 from tests.unit.tools.spark_submit.doubles import stream
@@ -16,7 +16,7 @@ from tests.unit.tools.spark_submit.doubles import stream
 
 def claim(job: Stream) -> None:
     """As the job does, on this machine."""
-    marks.claim(job, LocalFiles())
+    marks.claim(job, LocalFileSystem())
 
 
 def test_the_same_stream_goes_on(tmp_path: Path) -> None:
