@@ -1,6 +1,8 @@
-"""Texts cut to a length; `…` says that there is more."""
+"""Texts cut to a length, and lists to a number; what is cut off is said."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from agent.common.sanitize import printable
 
@@ -13,3 +15,9 @@ def truncated(text: str, max_length: int) -> str:
 def printable_truncated(text: str, max_length: int) -> str:
     """The same of a text made printable, whose escapes are up to ten times as long as their characters."""
     return truncated(printable(text[: max_length + 1]), max_length)
+
+
+def named(names: Collection[str], most: int) -> str:
+    """Names of strangers for a log, sorted and quoted, each of 200 characters at most; beyond `most`, how many."""
+    shown = ", ".join(repr(it[:200]) for it in sorted(names)[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -31,6 +31,7 @@ import msgspec
 
 from agent.common import clock
 from agent.common.pacing import Interval
+from agent.common.text import named
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.sampled import AT_REST, GroupLook, SeenMember
@@ -629,11 +630,11 @@ class SampledReader:
                 self._put(group, at_ms, commit_key(group, topic, partition), None)
         self._withheld_topics -= {topic for topic, _ in seen}
         if offsets.withheld:
-            if news := sorted(set(offsets.withheld) - self._withheld_topics):
-                self._withheld_topics.update(news)
+            if news := set(offsets.withheld) - self._withheld_topics:
+                self._withheld_topics |= news
                 log.warning(
                     "offsets in topics %s cannot be seen any more: ACL operation Describe on them is needed",
-                    ", ".join(repr(it[:200]) for it in news[:NAMES_LOGGED]),
+                    named(news, NAMES_LOGGED),
                 )
             look = self._look(status, before_ms=None)
             self._add(group, at_ms, msgspec.structs.replace(look, withheld_topics=offsets.withheld))

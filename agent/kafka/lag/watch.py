@@ -20,6 +20,7 @@ from random import uniform
 
 from agent.common import clock
 from agent.common.pacing import Backoff
+from agent.common.text import named
 from agent.common.threads import BackgroundThread
 from agent.core.end_offsets import EndOffsets, PartitionId
 from agent.core.shadow.views import CommittedOffset
@@ -200,12 +201,12 @@ class LagWatcher(BackgroundThread):
             self._suspended[topic] = now + SUSPENDED_S
         if news := topics - self._logged:
             self._logged |= news
-            log.warning("no lag in topics %s: ACL operation Describe on them is needed", _names(news))
+            log.warning("no lag in topics %s: ACL operation Describe on them is needed", named(news, LOGGED_TOPICS))
 
     def _allowed(self, topics: set[str]) -> None:
         if given_back := topics & self._logged:
             self._logged -= given_back
-            log.info("lag in topics %s is known again", _names(given_back))
+            log.info("lag in topics %s is known again", named(given_back, LOGGED_TOPICS))
 
     def _answered(self, answers: OffsetAnswers, now: float) -> bool:
         """Whether brokers answered at all; what they did not answer is said once."""
@@ -221,11 +222,6 @@ class LagWatcher(BackgroundThread):
             reasons = "; ".join(f"{reason} ({count})" for reason, count in answers.errors.most_common(3))
             log.warning("the ends of some partitions are not answered, lag in them will be absent: %s", reasons)
         return bool(answers.offsets or answers.missing or answers.denied)
-
-
-def _names(topics: set[str]) -> str:
-    names = ", ".join(repr(it[:200]) for it in sorted(topics)[:LOGGED_TOPICS])
-    return f"{names} and {len(topics) - LOGGED_TOPICS} more" if len(topics) > LOGGED_TOPICS else names
 
 
 def fetch_end_offsets(conf: Mapping[str, str], offsets: Iterable[CommittedOffset]) -> EndOffsets:
