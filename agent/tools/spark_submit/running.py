@@ -12,6 +12,7 @@ come as one stream, for Spark itself merges the driver's two.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -20,12 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from agent.tools.embedded.process_reaper import ProcessReaper
 
 OURS = ("kshadow: ", "Error: ")
 LAST_LINES = 30
+HEARD_MS = 500
+"""A signal is heard this long after it came, at most."""
 DONE, WRONG = 0, 1
 _OF_A_JOB = range(4)
 """The exit codes that mean something: those of the contract."""
@@ -55,7 +58,7 @@ def run(
     listening = _OutputFilter(say, verbose=verbose)
     with child.started() as output:
         for raw in output:
-            listening.take(raw.decode(errors="replace").rstrip("\r\n"))
+            listening.take(raw.decode(errors="replace").rstrip("\r"))
     return _ended(child, listening)
 
 
@@ -121,7 +124,7 @@ class _Child:
             waiting.start()
             try:
                 assert process.stdout is not None
-                yield iter(process.stdout)
+                yield _lines(process.stdout)
             except BaseException:
                 self._kill()
                 raise
@@ -159,6 +162,25 @@ class _Child:
         if self._pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
+
+
+def _lines(output: IO[bytes]) -> Iterator[bytes]:
+    """Its lines, without their ends.
+
+    No read waits for long: a signal that comes just before one begins, or to another thread, does not end it, and
+    Python would act on it only when the child says something again.
+    """
+    ready, begun = select.poll(), b""
+    ready.register(output, select.POLLIN)
+    while True:
+        if ready.poll(HEARD_MS):
+            piece = os.read(output.fileno(), 1 << 16)
+            if not piece:
+                break
+            *whole, begun = (begun + piece).split(b"\n")
+            yield from whole
+    if begun:
+        yield begun
 
 
 def _is_heard(number: int) -> bool:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ def play(program: str, *, verbose: bool = False) -> tuple[JobResult, list[str]]:
 
 
 def until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -126,7 +127,7 @@ class Scene:
 
     def end(self) -> tuple[int, list[str]]:
         with self._lines:
-            return self.process.wait(20), self._lines.read().splitlines()
+            return self.process.wait(60), self._lines.read().splitlines()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -143,6 +144,20 @@ def test_a_signal_ends_a_job_that_minds_none(tmp_path: Path, number: int, code: 
     scene.process.send_signal(number)
     assert scene.end() == (code, [f"ended {code} ended by {signal.Signals(number).name}"])
     until(lambda: not any(map(alive, scene.pids)))
+
+
+def test_a_signal_is_heard_whichever_thread_it_comes_to() -> None:
+    """As well as one that comes just before the child's next line is waited for: neither ends the waiting."""
+
+    def signal_itself() -> None:
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    began = time.monotonic()
+    command = [sys.executable, "-u", "-c", "print('kshadow: ready')\nimport time\ntime.sleep(60)"]
+    ended = run(command, os.environ, MAIN, lambda _: threading.Thread(target=signal_itself).start())
+    assert ended == JobResult(143, message="ended by SIGTERM")
+    assert time.monotonic() - began < 30
 
 
 def test_a_second_signal_ends_all_at_once(tmp_path: Path) -> None:

@@ -279,6 +279,9 @@ def test_who_connects_again_and_again_is_not_let_in_for_long(monkeypatch: pytest
     monkeypatch.setattr(listener, "MAX_BURST", 40)
     monkeypatch.setattr(listener, "MAX_BURST_IN_CROWD", 5)
     monkeypatch.setattr(listener, "MAX_REFUSED", 3)
+    # However long it takes to connect: none is forgotten meanwhile.
+    for name in ("REST_S", "REST_IN_CROWD_S"):
+        monkeypatch.setattr(listener, name, 60)
     with serving(Replayed([])) as url, ExitStack() as stack:
         address = urlsplit(url)
         place = (address.hostname or "", address.port or 0)
