@@ -50,7 +50,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     """A real one that holds a generated history. Spark pays for each partition, so they are few; and the records that
     the broker adds come soon after it, for months in between would be gone through."""
     start_ms = int(time.time() * 1000) - DAY_MS
-    made = segments(tmp_path_factory.mktemp("made"), start_ms=start_ms, days=1, groups=15, partitions=PARTITIONS)
+    made = segments(tmp_path_factory.mktemp("made"), start_ms=start_ms, days=1, groups=6, partitions=PARTITIONS)
     with EmbeddedBroker(fetch_jars(), properties=properties(PARTITIONS)) as it:
         give(it, made)
         yield it
@@ -75,25 +75,42 @@ def events_of(servers: str, topic: str) -> list[Event]:
         consumer.close()
 
 
+def stream_from(broker: EmbeddedBroker, directory: Path) -> list[str]:
+    """The mirror as a stream, in several batches, whose events go to tables and to a topic."""
+    source = ("--bootstrap-server", broker.bootstrap_servers, *LOCAL)
+    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "15000"]
+    stream += ["--out", str(directory / "stream"), "--checkpoint", str(directory / "checkpoint")]
+    return [*stream, "--events-topic", directory.name]
+
+
+@pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
+@pytest.mark.usefixtures("kafka")
+def test_a_stream_tells_what_replay_does(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    ended = subprocess.run(stream_from(broker, tmp_path), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    expected = replayed(broker.log_dirs)
+    found = difference(expected, written(tmp_path / "stream"))
+    print(f"stream from a broker: {found}")
+    assert found.is_none
+    assert difference(expected, events_of(broker.bootstrap_servers, tmp_path.name)).is_none, "those in the topic"
+
+
+@pytest.mark.thorough
 @pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
 @pytest.mark.usefixtures("kafka")
-def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """The batch, and the mirror as a stream that is started twice: the events of `replay`."""
+def test_so_do_a_stream_that_is_started_again_and_a_batch(broker: EmbeddedBroker, tmp_path: Path) -> None:
     source = ("--bootstrap-server", broker.bootstrap_servers, *LOCAL)
     batch = [KSHADOW, "spark", "backfill", *source, "--out", str(tmp_path / "batch")]
     subprocess.run(batch, check=True, stderr=subprocess.DEVNULL)
-    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "15000"]
-    stream += ["--out", str(tmp_path / "stream"), "--checkpoint", str(tmp_path / "checkpoint")]
-    stream += ["--events-topic", "told"]
-    subprocess.run(stream, check=True, stderr=subprocess.DEVNULL)
-    again = subprocess.run(stream, capture_output=True, text=True)
+    subprocess.run(stream_from(broker, tmp_path), check=True, stderr=subprocess.DEVNULL)
+    again = subprocess.run(stream_from(broker, tmp_path), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     expected = replayed(broker.log_dirs)
     for way in ("batch", "stream"):
         found = difference(expected, written(tmp_path / way))
         print(f"{way} from a broker: {found}")
         assert found.is_none, way
-    assert difference(expected, events_of(broker.bootstrap_servers, "told")).is_none, "those in the topic"
+    assert difference(expected, events_of(broker.bootstrap_servers, tmp_path.name)).is_none, "those in the topic"
 
 
 @pytest.mark.thorough

@@ -9,6 +9,7 @@ import pytest
 from tests.harness.spark.killed import play
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
 @pytest.mark.usefixtures("kafka")
 def test_a_kill_changes_nothing(tmp_path: Path) -> None:
