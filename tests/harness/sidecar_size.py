@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,7 @@ from agent.tools.sidecar.container import Sidecar, arguments
 from tests.harness.bench.measure import Service, service
 from tests.harness.bench.tools import KSHADOW
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 PARTITIONS = 50
 GROUP = "payments"
@@ -162,14 +163,6 @@ def _answers(url: str) -> bool:
 
 def _values(text: str, name: str) -> list[int]:
     return [int(float(value)) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)]
-
-
-def until(is_so: Callable[[], bool], timeout_s: float) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def table(sizes: dict[str, Size]) -> str:

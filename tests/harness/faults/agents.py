@@ -9,11 +9,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.tools.embedded.ports import free_ports
+from tests.waiting import until
 
 
 class AgentProcess:
@@ -114,7 +115,7 @@ class AgentProcess:
 
     def wait_ready(self, timeout_s: float = 60.0) -> float:
         """Until /readyz says so; how long it took, seconds."""
-        return wait_until(lambda: self.get("/readyz")[0] == 200, timeout_s, lambda: self.tail())
+        return until(lambda: self.get("/readyz")[0] == 200, timeout_s, lambda: self.tail())
 
     def wait_level(self, timeout_s: float = 120.0) -> float:
         """Until there is nothing more to read, seen twice."""
@@ -125,18 +126,8 @@ class AgentProcess:
             time.sleep(1.5)
             return self.behind() == 0
 
-        return wait_until(level, timeout_s, lambda: self.tail())
+        return until(level, timeout_s, lambda: self.tail())
 
     def tail(self, lines: int = 30) -> str:
         """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def wait_until(done: Callable[[], bool], timeout_s: float, tell: Callable[[], object] = lambda: "") -> float:
-    """Until it holds; how long it took, seconds. Raises with what `tell` says."""
-    began = time.monotonic()
-    while not done():
-        if time.monotonic() - began > timeout_s:
-            raise AssertionError(f"not within {timeout_s:g} s: {tell()}")
-        time.sleep(0.05)
-    return time.monotonic() - began

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, TopicPartition
 from agent.core.records import LogId, RecordBatch
 from agent.kafka.source.progress import OffsetReset, TopicRecreated
 from agent.kafka.source.topic import TopicReader
-from tests.harness.faults.agents import wait_until
 from tests.live.scenarios.faults import TOPIC
+from tests.waiting import until
 
 Log = tuple[LogId, list[RecordBatch]]
 
@@ -53,7 +53,7 @@ class Recording(threading.Thread):
             ends = {it: asking.get_watermark_offsets(TopicPartition(TOPIC, it), 10)[1] for it in range(count)}
         finally:
             asking.close()
-        wait_until(lambda: all(self._taken.get(it, 0) >= at for it, at in ends.items()), timeout_s)
+        until(lambda: all(self._taken.get(it, 0) >= at for it, at in ends.items()), timeout_s)
 
     def finish(self) -> list[Log]:
         """All that was written. Raises `AssertionError` where it missed something."""

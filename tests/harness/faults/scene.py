@@ -14,11 +14,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.node import Node
 from tests.harness.faults import truth
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.load import load, make_topic
 from tests.harness.faults.recording import Log
 from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios.faults import PROPERTIES
+from tests.waiting import until
 
 PARTITIONS = 8
 HISTORY = "kshadow-history"
@@ -97,7 +98,7 @@ class Scene:
 
     def wait_events(self, least: int, timeout_s: float = 60.0) -> None:
         """Until the history topic has so many events."""
-        wait_until(lambda: self.exported() >= least, timeout_s, self.agent.tail)
+        until(lambda: self.exported() >= least, timeout_s, self.agent.tail)
 
     def exported(self) -> float:
         """How many events the agent says it has written."""

@@ -9,11 +9,12 @@ import threading
 from pathlib import Path
 
 from agent.core.protocol.hashing import partition_for_group
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.scene import HISTORY, PARTITIONS, Scale, Scene, pause, scene
 from tests.harness.faults.stage import fault
 from tests.harness.faults.truth import Verdict, history, judge, log_of, snapshots_in_topic
 from tests.live.scenarios.faults import TOPIC
+from tests.waiting import until
 
 KEPT, REPLICAS = "kshadow-snapshots", "kshadow-replicas"
 
@@ -207,10 +208,10 @@ def fenced(directory: Path, scale: Scale) -> Verdict:
                 new.start()
                 new.wait_ready()
                 # It says that it is blind and shows nothing; whoever runs it ends it.
-                wait_until(lambda old=old: old.get("/healthz")[0] == 503, 60, old.tail)  # type: ignore[misc]
+                until(lambda old=old: old.get("/healthz")[0] == 503, 60, old.tail)  # type: ignore[misc]
                 assert not old.groups(10)
                 codes.append(old.stop())
-                wait_until(lambda new=new: new.owned() == PARTITIONS, 60, new.tail)  # type: ignore[misc]
+                until(lambda new=new: new.owned() == PARTITIONS, 60, new.tail)  # type: ignore[misc]
             assert it.playing.wait(600) == 0
             new.wait_level()
         finally:
@@ -236,19 +237,19 @@ def replicas(directory: Path, scale: Scale) -> Verdict:
             two.start()
             two.wait_ready()
             scrapes.start()
-            wait_until(lambda: all(0 < it.owned() < PARTITIONS for it in both), 60, one.tail)
+            until(lambda: all(0 < it.owned() < PARTITIONS for it in both), 60, one.tail)
             pause(5)
             one.kill()
-            wait_until(lambda: two.owned() == PARTITIONS, 60, two.tail)
+            until(lambda: two.owned() == PARTITIONS, 60, two.tail)
             one.start()
             one.wait_ready()
-            wait_until(lambda: one.owned() > 0, 60, one.tail)
+            until(lambda: one.owned() > 0, 60, one.tail)
             two.signal(signal.SIGSTOP)
-            wait_until(lambda: one.owned() == PARTITIONS, 60, one.tail)
+            until(lambda: one.owned() == PARTITIONS, 60, one.tail)
             two.signal(signal.SIGCONT)
-            wait_until(lambda: two.owned() > 0, 60, two.tail)
+            until(lambda: two.owned() > 0, 60, two.tail)
             assert it.playing.wait(600) == 0
-            wait_until(lambda: sum(it.behind() for it in both) == 0, 60, one.tail)
+            until(lambda: sum(it.behind() for it in both) == 0, 60, one.tail)
             pause(2)
         finally:
             scrapes.stop()

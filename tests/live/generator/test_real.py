@@ -21,9 +21,9 @@ from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS, GroupKind
 from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
 from agent.tools.embedded import EmbeddedBroker, fetch_jars, fetch_tools
 from agent.tools.embedded.java import run_class
-from tests.live.scenarios.faults import until
 from tests.unit.cli.running import kshadow
 from tests.unit.simulation.generator.making import EVERY, SMALL, mirrored
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 

@@ -13,9 +13,10 @@ from confluent_kafka import Producer
 from agent.common.clock import now_ms
 from agent.core.protocol.hashing import partition_for_group
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.live.stack.scene import make_topic
 from tests.unit.core.shadow import build as b
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -68,7 +69,7 @@ def test_the_others_are_judged_as_ever(servers: str, tmp_path: Path) -> None:
         began_ms = now_ms()
         for partition, group in GROUPS.items():
             writer.write(partition, b.classic_group(1, *members, group=group))
-        wait_until(lambda: firing(agent).keys() == set(GROUPS.values()), 60, agent.log.read_text)
+        until(lambda: firing(agent).keys() == set(GROUPS.values()), 60, agent.log.read_text)
         assert all(began_ms - 1000 < it < began_ms + 5000 for it in firing(agent).values())
         assert agent.metrics()["kshadow_records_ahead_total", f'partition="{AHEAD}"'] == 3
         status, body = agent.get("/readyz")

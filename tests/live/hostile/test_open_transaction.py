@@ -17,10 +17,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from agent.core.protocol.group_placement import possible_partitions
 from agent.core.protocol.hashing import partition_for_group
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.unit.cli.hostile import raw
 from tests.unit.cli.running import kshadow
 from tests.unit.serving.page.scene import Reader
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -162,7 +163,7 @@ def assert_stale(agent: AgentProcess) -> int:
 def until_stale(agent: AgentProcess) -> float:
     """Seconds until the API said so, with the transaction's name."""
     began = time.monotonic()
-    wait_until(lambda: bool(row(agent, VICTIM).get("stale", {}).get("transactional_ids")), 60, agent.tail)
+    until(lambda: bool(row(agent, VICTIM).get("stale", {}).get("transactional_ids")), 60, agent.tail)
     return time.monotonic() - began
 
 
@@ -189,7 +190,7 @@ def test_what_is_said_before_during_and_after(servers: str, tmp_path: Path) -> N
             clock_ms: int = kept.json("/api/v1/status")["partitions"][str(1 - HIDDEN)]["clock_ms"]
             return clock_ms > since[0]
 
-        wait_until(has_time_passed_elsewhere, 60)
+        until(has_time_passed_elsewhere, 60)
         assert_commands_say_so(since[0], *source, commands=("describe",))
         url = f"http://127.0.0.1:{kept.port}"
         assert_commands_say_so(since[0], "--agent", url, commands=("describe", "members", "lag", "timeline"))
@@ -198,15 +199,15 @@ def test_what_is_said_before_during_and_after(servers: str, tmp_path: Path) -> N
         fresh.kill()
         for agent, before_ms in zip(agents, since, strict=True):
             agent.start()
-            wait_until(lambda it=agent: it.get("/readyz")[0] == 200, 60)  # type: ignore[misc]
+            until(lambda it=agent: it.get("/readyz")[0] == 200, 60)  # type: ignore[misc]
             print(f"told {until_stale(agent):.1f} s after it was ready again")
             assert abs(assert_stale(agent) - before_ms) <= 2_000, "as old as it is, not as the agent"
 
         holder.abort_transaction(60)
         holder = None
         for agent in agents:
-            wait_until(lambda it=agent: row(it, VICTIM)["state"] == "Empty", 60)  # type: ignore[misc]
-            wait_until(lambda it=agent: it.get("/readyz")[1] == b"caught up\n", 60)  # type: ignore[misc]
+            until(lambda it=agent: row(it, VICTIM)["state"] == "Empty", 60)  # type: ignore[misc]
+            until(lambda it=agent: it.get("/readyz")[1] == b"caught up\n", 60)  # type: ignore[misc]
             assert_current(agent, "Empty", 0)
             log = agent.log.read_text()
             assert raw(log) == []

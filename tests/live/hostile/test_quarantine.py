@@ -6,7 +6,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from agent.kafka.source.topic import TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.faults.agents import AgentProcess
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -98,20 +99,13 @@ def damage(broker: EmbeddedBroker, partition: int) -> None:
         file.write(b"changed")
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def agent(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     """One that has caught up with what was there, bombs and all."""
     it = AgentProcess(tmp_path_factory.mktemp("agent"), "--bootstrap-server", broker.bootstrap_servers)
     it.start()
     try:
-        wait_until(lambda: it.get("/readyz")[0] == 200)
+        until(lambda: it.get("/readyz")[0] == 200)
         yield it
     finally:
         it.stop()
@@ -163,10 +157,10 @@ def test_one_that_comes_later_stops_nobody(broker: EmbeddedBroker, agent: AgentP
     before = quarantined(agent, "unpack")
     bomb(broker, LIVE)
     commit(broker, name(SOUND, "meanwhile"))
-    wait_until(lambda: name(SOUND, "meanwhile") in groups(agent))
+    until(lambda: name(SOUND, "meanwhile") in groups(agent))
     assert agent.get("/readyz")[0] == 200
     commit(broker, name(LIVE, "behind"))
-    wait_until(lambda: name(LIVE, "behind") in groups(agent))
+    until(lambda: name(LIVE, "behind") in groups(agent))
     assert agent.get("/readyz")[0] == 200
     assert quarantined(agent, "unpack") == before + 1
 
@@ -176,7 +170,7 @@ def test_after_a_restart_it_is_passed_over_again(broker: EmbeddedBroker, tmp_pat
     again = AgentProcess(tmp_path, "--bootstrap-server", broker.bootstrap_servers, *snapshots)
     for _ in range(2):
         again.start()
-        wait_until(lambda: again.get("/readyz")[0] == 200)
+        until(lambda: again.get("/readyz")[0] == 200)
         assert groups(again) >= {name(CAUGHT_UP, "behind"), name(DAMAGED, "behind")}
         again.stop()
 

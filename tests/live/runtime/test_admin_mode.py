@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ from analyzers.registry import select_analyzers
 from tests.live.scenarios.committing import commit
 from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -57,13 +58,6 @@ NOT_KNOWN = {
     "target_generation",
     OFFSETS_SEEN,
 }
-
-
-def until(true: Callable[[], object], timeout_s: float = 40, said: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, said()
-        time.sleep(0.1)
 
 
 @dataclass

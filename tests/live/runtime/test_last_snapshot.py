@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -29,7 +30,7 @@ def test_the_exit_code_tells_of_it(tmp_path):
         def commit(offset):
             consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
 
-        wait_until(lambda: commit(1) is None, 60)
+        until(lambda: commit(1) is None, 60)
         agents = {}
         for name, more in {
             "alone": (),
@@ -49,14 +50,14 @@ def test_the_exit_code_tells_of_it(tmp_path):
                 agent.wait_ready()
                 if name == "writes":
                     continue
-                wait_until(lambda name=name: any((tmp_path / name).rglob("partition-0*")), 60, agent.tail)
+                until(lambda name=name: any((tmp_path / name).rglob("partition-0*")), 60, agent.tail)
                 if name != "good":
                     # At once: into a directory that is emptied file by file the agent writes the next one.
                     shutil.rmtree((tmp_path / name).rename(tmp_path / f"{name}-gone"))
             (tmp_path / "history").rmdir()
             (tmp_path / "history").touch()
             commit(2)
-            wait_until(lambda: all(it.behind() == 0 for it in agents.values()), 60)
+            until(lambda: all(it.behind() == 0 for it in agents.values()), 60)
             stops = [threading.Thread(target=it.stop) for it in agents.values()]
             for it in stops:
                 it.start()

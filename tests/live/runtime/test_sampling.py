@@ -17,10 +17,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from agent.persistence.export.columns import row_to_event
 from agent.persistence.export.log_clock import decode_clock
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.truth import history
 from tests.live.scenarios.committing import commit
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -45,7 +46,7 @@ def bootstrap() -> Iterator[str]:
             commit(admin, group, positions)
         member = Consumer({**conf, "group.id": "alive", "auto.offset.reset": "earliest"})
         member.subscribe(["t"])
-        wait_until(lambda: member.poll(0.2) is not None, 30)
+        until(lambda: member.poll(0.2) is not None, 30)
         member.commit(asynchronous=False)
         yield broker.bootstrap_servers
         member.close()
@@ -74,7 +75,7 @@ def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(
         except KeyError:  # not made yet
             return []
 
-    wait_until(lambda: len({it["at_ms"] for it in told() if it["group"] == "behind"}) >= 2, 240, running.tail)
+    until(lambda: len({it["at_ms"] for it in told() if it["group"] == "behind"}) >= 2, 240, running.tail)
     exported = told()
     # Timeline, findings and what is counted know nothing of them.
     timeline = running.json("/api/v1/groups/behind/timeline")
@@ -133,5 +134,5 @@ def test_without_the_option_there_is_none_until_it_comes(bootstrap: str, tmp_pat
     assert "group_sample" not in kinds()
     text = config.read_text(encoding="utf-8").replace("plain", "plain, history-samples: 10s")
     config.write_text(text, encoding="utf-8")
-    wait_until(lambda: "group_sample" in kinds(), 180, running.tail)
+    until(lambda: "group_sample" in kinds(), 180, running.tail)
     assert running.stop() == 0, running.tail()

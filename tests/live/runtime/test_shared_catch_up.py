@@ -39,8 +39,8 @@ from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from analyzers.registry import select_analyzers
-from tests.harness.faults.agents import wait_until
 from tests.harness.state_digest import cluster_digest, digest
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -176,7 +176,7 @@ def read(
         passed_ms = written.newest_ms - 4_000
         state = agent.state
         judged_ms = passed_ms // WINDOW_MS * WINDOW_MS
-        wait_until(
+        until(
             lambda: (
                 agent.queries.has_caught_up
                 and state.judged_until_ms >= judged_ms
@@ -326,7 +326,7 @@ def test_a_stop_is_heeded_and_the_next_start_goes_on(
     agent = agent_of(written, 2, sink, tmp_path)
     agent.start()
     try:
-        wait_until(lambda: len(pieces) >= 3, 60)
+        until(lambda: len(pieces) >= 3, 60)
         status = agent.queries.status()["partitions"]
         behind = sum(it["behind_records"] for it in status.values())
         assert 0 < behind < sum(written.ends.values())
@@ -363,13 +363,13 @@ def test_what_is_behind_an_open_transaction(written: Written, pieces: list[Piece
     agent = agent_of(written, 2, Kept(), None)
     agent.start()
     try:
-        wait_until(lambda: agent.queries.has_caught_up, 60)
+        until(lambda: agent.queries.has_caught_up, 60)
         assert max(it.next_offset for it in pieces if it.partition == PLAIN) == written.ends[PLAIN] - 3
         status = agent.queries.status()["partitions"][str(PLAIN)]
         assert status["open_transaction"]["group"] == holder
         assert agent.state.mirror.find(behind) is None
         producer.commit_transaction(60)
-        wait_until(lambda: agent.state.mirror.find(behind) is not None, 60)
+        until(lambda: agent.state.mirror.find(behind) is not None, 60)
         assert agent.state.mirror.find(holder) is not None
     finally:
         agent.stop()

@@ -14,8 +14,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -148,7 +149,7 @@ def test_stuck_consumers_are_told_in_time_and_others_never(
 
     request.addfinalizer(stop)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    wait_until(lambda: "__consumer_offsets" in admin.list_topics(timeout=5).topics, 60)
+    until(lambda: "__consumer_offsets" in admin.list_topics(timeout=5).topics, 60)
     history = tmp_path / "history"
     agent = AgentProcess(
         tmp_path,
@@ -166,7 +167,7 @@ def test_stuck_consumers_are_told_in_time_and_others_never(
     def groups() -> set[str]:
         return {it["group"] for it in agent.json("/api/v1/groups") if it["state"] == "Stable"}
 
-    wait_until(lambda: groups() >= clients.keys(), 90, agent.tail)
+    until(lambda: groups() >= clients.keys(), 90, agent.tail)
     time.sleep(GOOD_S)
     assert found() == {}
     for it in clients.values():

@@ -6,7 +6,7 @@ All by what an operator can do, and on real brokers: each function returns when 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.tools.embedded import EmbeddedBroker
+from tests.waiting import until
 
 TOPIC = "__consumer_offsets"
 
@@ -51,17 +52,9 @@ def admin_of(kafka: Kafka) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka.admin_servers, "log_level": 0})
 
 
-def until(true: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
-    """Wait for it, or fail."""
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.05)
-
-
 def commit(consumer: Consumer, *offsets: TopicPartition) -> None:
     """Commit; again where a coordinator has still to load its partition, as after the topic was made."""
-    until(lambda: _takes_commit(consumer, *offsets), "a coordinator takes the commit")
+    until(lambda: _takes_commit(consumer, *offsets), said="a coordinator takes the commit")
 
 
 def create(kafka: Kafka, partitions: int, replicas: int = 1, config: Mapping[str, str] | None = None) -> None:
@@ -71,7 +64,7 @@ def create(kafka: Kafka, partitions: int, replicas: int = 1, config: Mapping[str
     admin = admin_of(kafka)
     for made in admin.create_topics([NewTopic(TOPIC, partitions, replicas, config=config)]).values():
         made.result(20)
-    until(lambda: _led(admin) == partitions, "every partition has a leader")
+    until(lambda: _led(admin) == partitions, said="every partition has a leader")
 
 
 def delete(kafka: Kafka) -> None:
@@ -79,7 +72,7 @@ def delete(kafka: Kafka) -> None:
     admin = admin_of(kafka)
     for gone in admin.delete_topics([TOPIC]).values():
         gone.result(20)
-    until(lambda: TOPIC not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    until(lambda: TOPIC not in admin.list_topics(timeout=10).topics, said="the topic is gone")
 
 
 def recreate(kafka: Kafka) -> None:
@@ -125,7 +118,7 @@ def compact(kafka: Kafka, partitions: Collection[int]) -> None:
         # A tombstone goes in the pass after the one that first saw it; that pass needs something to clean.
         for _ in range(2):
             ends = _nudge(kafka, partitions)
-            until(lambda ends=ends: _cleaned(kafka, ends), "the cleaner has been there")  # type: ignore[misc]
+            until(lambda ends=ends: _cleaned(kafka, ends), said="the cleaner has been there")  # type: ignore[misc]
 
 
 def delete_segments(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]:
@@ -135,7 +128,7 @@ def delete_segments(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]
     """
     ends = roll(kafka, partitions)
     with configured(kafka, cleanup_policy="delete", retention_bytes="1"):
-        until(lambda: all(begin(kafka, it) >= at for it, at in ends.items()), "old segments are gone")
+        until(lambda: all(begin(kafka, it) >= at for it, at in ends.items()), said="old segments are gone")
     return {partition: begin(kafka, partition) for partition in partitions}
 
 

@@ -50,7 +50,7 @@ def test_an_agent_for_one_group(cluster: Cluster, performance: object) -> None:
 
 
 def caught_up(agent: WatchedAgent) -> WatchedAgent:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not agent.queries.ready().ready:
         assert time.monotonic() < deadline, agent.queries.ready()
         time.sleep(0.02)
@@ -82,7 +82,7 @@ def test_the_reader_starts_where_another_stopped(cluster: Cluster, performance: 
     positions = cluster.agent._parts.reader.positions
     with TopicReader(cluster.conf, start=positions) as reader:
         runs = reader.poll(0)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not reader.caught_up:  # the broker may have written meanwhile
             assert time.monotonic() < deadline, reader.last_error
             runs += reader.poll(0.1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +17,9 @@ from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from tests.live.scenarios.conftest import Cluster
 from tests.live.scenarios.test_run import Running, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
-
-
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def departures(it: Running, group: str) -> dict[str, float]:
@@ -54,17 +47,17 @@ def test_causes_are_observed(cluster: Cluster, performance: object, tmp_path: Pa
 
     try:
         agent.start()
-        until(lambda: agent.queries.ready().ready, "the agent catches up")
+        until(lambda: agent.queries.ready().ready, said="the agent catches up")
         with running(cluster, tmp_path, *arguments) as it:
             it.await_ready()
             first, second, last = stage.consumers(group, [topic], 3)
-            until(lambda: any(it.members == 3 for it in rebalances()), "three members")
+            until(lambda: any(it.members == 3 for it in rebalances()), said="three members")
             first.crash()
-            until(shrunk_to(2), "one is thrown out")
+            until(shrunk_to(2), said="one is thrown out")
             second.leave()
-            until(shrunk_to(1), "one leaves")
+            until(shrunk_to(1), said="one leaves")
             wanted = {"session_timeout": 1.0, "member_left": 1.0}
-            until(lambda: departures(it, group) == wanted, f"the process saw {departures(it, group)}")
+            until(lambda: departures(it, group) == wanted, said=f"the process saw {departures(it, group)}")
             found = [
                 (form["analyzer"], form["state"])
                 for form in json.loads(it.get("/api/v1/findings")[1])

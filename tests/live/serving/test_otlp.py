@@ -23,10 +23,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.persistence.export.otlp_sink import BATCH_EVENTS
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.ports import free_ports
-from tests.harness.faults.agents import AgentProcess, wait_until
+from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.truth import history
 from tests.harness.tools import need
 from tests.live.scenarios.committing import commit
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -131,7 +132,7 @@ def test_a_collector_gets_every_event_and_every_value(tmp_path: Path) -> None:
         agent = AgentProcess(tmp_path, *options).start(OTEL_EXPORTER_OTLP_HEADERS="authorization=s3cr3t-header")
         with collector.running():
             agent.wait_ready()
-            wait_until(lambda: collector.event_ids() != [], 30, agent.tail)
+            until(lambda: collector.event_ids() != [], 30, agent.tail)
         began = time.monotonic()
         groups = 0
         while time.monotonic() - began < OUTAGE_S:
@@ -140,10 +141,10 @@ def test_a_collector_gets_every_event_and_every_value(tmp_path: Path) -> None:
             time.sleep(0.5)
         with collector.running():
             agent.wait_level()
-            wait_until(lambda: {*collector.event_ids()} >= told(), 90, agent.tail)
+            until(lambda: {*collector.event_ids()} >= told(), 90, agent.tail)
             # What changes between two scrapes has no one value; all else was sent as it is.
             before, sent_ns = scraped(agent), time.time_ns()
-            wait_until(lambda: collector.metrics_since(sent_ns) is not None, 60, agent.tail)
+            until(lambda: collector.metrics_since(sent_ns) is not None, 60, agent.tail)
             sent = collector.metrics_since(sent_ns)
             assert sent is not None
             after = scraped(agent)

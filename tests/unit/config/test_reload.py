@@ -24,6 +24,7 @@ from agent.config.reload import Changes, Reloader, reloading
 from agent.config.settings import RunSettings
 from tests import ROOT
 from tests.unit.cli.running import environment
+from tests.waiting import until
 
 POLL_S = 0.02
 START = "bootstrap-server: b\nmax-series: 5\n"
@@ -61,13 +62,6 @@ def made(path: Path, applied: Applied, clock: Callable[[], float] = time.time) -
 def written(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(POLL_S / 2)
 
 
 @contextmanager

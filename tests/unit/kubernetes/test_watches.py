@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.unit.kubernetes.api_server import (
     refused,
     watched,
 )
+from tests.waiting import until
 
 QUICK = WatchTimings(first_pause_s=0.01, last_pause_s=0.05, denied_s=3600.0, steady_s=3600.0)
 
@@ -40,13 +41,6 @@ def watching(
     finally:
         watcher.stop()
     assert {it.method for it in server.requests} == {"GET"}
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def record(watcher: KubernetesWatcher, name: str) -> Any:

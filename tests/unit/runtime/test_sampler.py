@@ -25,7 +25,8 @@ from analyzers.registry import select_analyzers
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.persistence.export.made import event
-from tests.unit.persistence.export.shelf import DOWN, Shelf, until
+from tests.unit.persistence.export.shelf import DOWN, Shelf
+from tests.waiting import until
 
 Event = dict[str, Any]
 

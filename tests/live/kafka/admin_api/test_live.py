@@ -41,6 +41,7 @@ from tests.live.scenarios.fleet import Client, Fleet
 from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.admin_api.watching import LOGGED_MS, WatchedSightings
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -79,13 +80,6 @@ class Live:
         observed = self.observer.readings()
         assert observed is not None
         return observed
-
-
-def until(true: Callable[[], object], timeout_s: float = 30, said: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, said()
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module", params=COORDINATORS)

@@ -34,13 +34,13 @@ from tests.live.kafka.logins.checking import (
     told,
 )
 from tests.live.scenarios.committing import commit
-from tests.live.scenarios.faults import until
 from tests.live.scenarios.secured import (
     Right,
     Secured,
 )
 from tests.unit.cli.running import spawn
 from tests.unit.kafka.logins.serving import Answers
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -166,7 +166,7 @@ def test_clients_that_nobody_polls_renew_their_tokens(
     clients = (consumer, admin, producer)
     for client in clients:
         assert "orders" in client.list_topics(timeout=10).topics
-    until(lambda: renewals(cluster, begun) >= RENEWALS, "three renewals", 120)
+    until(lambda: renewals(cluster, begun) >= RENEWALS, 120, said="three renewals")
     for client in clients:
         assert "orders" in client.list_topics(timeout=10).topics
         client.poll(0)
@@ -227,14 +227,16 @@ def watched(cluster: Secured, port: int, begun: int) -> list[str]:
         except OSError:
             return False
 
-    until(is_ready, "the agent is ready", 90)
+    until(is_ready, 90, said="the agent is ready")
     slowest_s, offset, deadline = 0.0, 1, time.monotonic() + 240
     while renewals(cluster, begun) < RENEWALS:
         assert time.monotonic() < deadline, told(cluster)[begun:]
         offset += 1
         commit(cluster.admin, "payments", [TopicPartition("orders", 0, offset)])
         at = time.monotonic()
-        until(lambda seen=f'"offset":{offset}': seen in ask("/api/v1/groups/payments").replace(" ", ""), "seen", 20)
+        until(
+            lambda seen=f'"offset":{offset}': seen in ask("/api/v1/groups/payments").replace(" ", ""), 20, said="seen"
+        )
         slowest_s = max(slowest_s, time.monotonic() - at)
         ask("/readyz")  # raises for 503
         time.sleep(0.2)

@@ -18,8 +18,8 @@ from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
 from agent.tools.doctor import DoctorRequest, examine, topic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.live.scenarios.faults import until
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -93,7 +93,7 @@ def test_an_agent_reads_the_groups_partition_or_says_that_it_does_not(
     assert isinstance(agent, Agent)
     agent.start(30)
     try:
-        until(lambda: agent.queries.ready().ready, "the agent is ready")
+        until(lambda: agent.queries.ready().ready, said="the agent is ready")
         right = [partition_for_group(group, PARTITIONS, by)]
         if choice is PartitionerChoice.KAFKA:
             assert list(agent.queries.read_partitions()) != right

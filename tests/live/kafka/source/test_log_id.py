@@ -36,7 +36,7 @@ def make_topic(conf):
 def make_topic_anew(conf, identity, first):
     admin = AdminClient({**conf, **QUIET})
     await_all(admin.delete_topics([TOPIC]))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             if identity.ask(TOPIC, 3) != first:

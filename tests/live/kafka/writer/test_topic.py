@@ -33,8 +33,8 @@ from agent.kafka.writer.errors import (
 from agent.kafka.writer.segments import write_segments
 from agent.kafka.writer.topic import partition_count, write_topic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.live.scenarios.faults import until
 from tests.unit.kafka.writer.making import groups, numbered
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -155,7 +155,7 @@ def test_a_stopped_broker_takes_segment_files(tmp_path) -> None:
         write_segments(some(names), tmp_path, segment_bytes=2_000, batch_bytes=500)
         # A partition has its leader before the broker has made its folder.
         folders = {history: broker.log_dirs[0] / history.name for history in tmp_path.iterdir()}
-        until(lambda: all((it / "partition.metadata").exists() for it in folders.values()), "they are there")
+        until(lambda: all((it / "partition.metadata").exists() for it in folders.values()), said="they are there")
         broker.kill()
         for history, theirs in folders.items():
             for pattern in ("*.log", "*.index", "*.timeindex"):

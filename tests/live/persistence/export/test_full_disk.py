@@ -17,8 +17,9 @@ from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits
 from tests.unit.persistence.export.made import event
-from tests.unit.persistence.export.shelf import DOWN, Shelf, until
+from tests.unit.persistence.export.shelf import DOWN, Shelf
 from tests.unit.persistence.export.test_pipeline import events, exports, reading
+from tests.waiting import until
 
 DISK_BYTES = 512 * 1024
 

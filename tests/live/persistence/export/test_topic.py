@@ -30,7 +30,7 @@ from agent.persistence.export.topic_sink import MAX_MESSAGE_BYTES, PARTITIONS, R
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.kafka.writer.test_topic import acl, rules
 from tests.unit.persistence.export.made import HOSTILE, event
-from tests.unit.persistence.export.shelf import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 

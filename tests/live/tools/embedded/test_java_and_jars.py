@@ -144,9 +144,9 @@ def test_waits_for_another_process(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX)
         thread = threading.Thread(target=fetch_jars, args=["4.3.1"], kwargs={"cache": tmp_path, "progress": tell})
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         (tmp_path / "kafka-4.3.1").mkdir()  # the other one is done
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert said == ["another process is downloading the same jars; waiting for it"]
 

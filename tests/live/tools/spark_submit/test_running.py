@@ -8,13 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.tools.spark_submit.running import LAST_LINES, JobResult, driver_of, run
 from tests import ROOT
+from tests.waiting import until
 
 MAIN = Path("/no/such/main.py")
 
@@ -23,13 +23,6 @@ def play(program: str, *, verbose: bool = False) -> tuple[JobResult, list[str]]:
     said: list[str] = []
     ended = run([sys.executable, "-u", "-c", program], os.environ, MAIN, said.append, verbose=verbose)
     return ended, said
-
-
-def until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:

@@ -12,8 +12,9 @@ from pathlib import Path
 from agent.tools.spark_submit.package import Code, build
 from tests import ROOT
 from tests.live.tools.spark_submit.test_package import isolated
-from tests.live.tools.spark_submit.test_running import alive, until
+from tests.live.tools.spark_submit.test_running import alive
 from tests.unit.cli.running import COMMAND, environment
+from tests.waiting import until
 
 START_S = 60
 

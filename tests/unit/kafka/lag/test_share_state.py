@@ -48,7 +48,7 @@ def test_what_is_said(
         monkeypatch.setattr(share_state, name, 0.01)
     watcher = ShareStateWatcher(CONF, lambda: True)
     with running(watcher):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while tried < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert tried >= 3, "it tries again"
@@ -68,7 +68,7 @@ def test_without_share_groups_nobody_connects(monkeypatch: pytest.MonkeyPatch) -
     asked: list[bool] = []
     watcher = ShareStateWatcher(CONF, lambda: bool(asked.append(True)))
     with running(watcher):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(asked) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert len(asked) >= 3

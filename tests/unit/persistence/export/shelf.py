@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
 EAGER = BatchLimits(1_000, 1 << 20, 0)
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    """Wait for it; fail if it does not come."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.005)
 
 
 class Shelf:

@@ -17,7 +17,8 @@ from agent.persistence.export.errors import SpoolLocked
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits, SinkReading
 from tests.unit.persistence.export.made import event
-from tests.unit.persistence.export.shelf import DOWN, Shelf, until
+from tests.unit.persistence.export.shelf import DOWN, Shelf
+from tests.waiting import until
 
 LATER = BatchLimits(100, 1 << 20, 0.3)
 

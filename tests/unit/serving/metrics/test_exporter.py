@@ -247,7 +247,7 @@ class Slow:
     def read(self) -> Readings:
         self.taken += 1
         self.asked.set()
-        assert self.free.wait(10)
+        assert self.free.wait(60)
         return self._replayed.readings()
 
 
@@ -258,7 +258,7 @@ def test_the_first_is_made_before_anybody_asks(small: Replayed) -> None:
     exporter.warm(ready.is_set, 0.01)
     assert not slow.asked.wait(0.1)
     ready.set()
-    assert slow.asked.wait(10)
+    assert slow.asked.wait(60)
     slow.free.set()
     assert exporter.render()
 

@@ -13,7 +13,7 @@ from agent.config.values import parse_otlp_endpoint
 from agent.serving.metrics import otlp
 from agent.serving.metrics.otlp import RECEIVER_METRICS, OtlpMetrics, points_of
 from tests.harness.otlp import Receiver, attributes, receiving
-from tests.unit.persistence.export.shelf import until
+from tests.waiting import until
 
 TEXT = """\
 # HELP kshadow_group_members Members of the group.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from tests.unit.core.shadow.build import T0, Log
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.page.scene import CAPTURE, Reader, captured, client, newest_ms
 from tests.unit.serving.routes.replayed import Replayed, of_log
+from tests.waiting import until
 
 GAIN = Gain("static membership", ("group.instance.id=<b>",), "in every client", 9, 3, 120.0, 30.0, price="None <i>.")
 FOUND = Gains((GAIN,), 8, 9, 120.0, 9, 118.0, 9, 9)
@@ -45,13 +45,6 @@ def asking(recommend: Recommend) -> Callable[[ReplayRequest], Gains | None]:
     """Who asks for gains, over one agent's replays."""
     replays = Replays()
     return lambda it: gains_soon(replays, it, recommend)
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.01)
 
 
 def test_nobody_waits_and_it_is_made_once() -> None:

@@ -9,9 +9,9 @@ from agent.serving.page.rollouts_section import MAX_SHOWN, rollouts_section
 from agent.simulation.whatif.rollout_costs import no_costs
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events, records
 from tests.unit.serving.page.scene import Reader, client
-from tests.unit.serving.page.test_replays import until
 from tests.unit.serving.routes.replayed import Replayed
 from tests.unit.simulation.generator.making import runs
+from tests.waiting import until
 
 NOW_MS = START_MS + UNTIL_MS
 PATH = f"/groups/{GROUP}?range=all"

@@ -128,7 +128,7 @@ def served(replayed: ServedQueries, **more: Any) -> Iterator[str]:
     """The address of a server over it, once it listens."""
     with serving(replayed, **more) as url:
         address = urlsplit(url)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with suppress(ConnectionRefusedError), socket.create_connection((address.hostname, address.port or 0)):
                 break

@@ -18,6 +18,7 @@ from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
+from tests.waiting import until
 
 NOWHERE = "no broker answers at localhost:1"
 
@@ -70,13 +71,6 @@ def running(*clusters: ClusterSupervisor) -> Iterator[SupervisedClusters]:
         yield made
     finally:
         made.stop()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.005)
 
 
 def test_together() -> None:

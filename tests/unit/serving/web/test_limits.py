@@ -56,7 +56,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def connected(url: str) -> Iterator[socket.socket]:
     address = urlsplit(url)
-    with socket.create_connection((address.hostname, address.port or 0), timeout=10) as it:
+    with socket.create_connection((address.hostname, address.port or 0), timeout=60) as it:
         yield it
 
 
@@ -264,7 +264,7 @@ def test_those_give_way_whose_address_has_most(monkeypatch: pytest.MonkeyPatch) 
         place = (address.hostname or "", address.port or 0)
         early = stack.enter_context(connected(url))
         many = [
-            stack.enter_context(socket.create_connection(place, 10, source_address=("127.0.0.2", 0)))
+            stack.enter_context(socket.create_connection(place, 60, source_address=("127.0.0.2", 0)))
             for _ in range(30)
         ]
         assert ended(many[0]) == b""
@@ -288,7 +288,7 @@ def test_who_connects_again_and_again_is_not_let_in_for_long(monkeypatch: pytest
         many = []
         for number in range(200):
             source = (f"127.0.0.{2 + number % addresses}", 0)
-            many.append(stack.enter_context(socket.create_connection(place, 10, source_address=source)))
+            many.append(stack.enter_context(socket.create_connection(place, 60, source_address=source)))
         assert ended(many[-1]) == b"", "closed before it is read"
         assert [httpx.get(url + "/healthz").status_code for _ in range(4)] == [200] * 4
 
