@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'kshadow[otlp]'"
 SCOPE = "kshadow"
-_TOO_LARGE = re.compile(r"code: 413\b|larger than max")
+_UNSENDABLE = re.compile(r"code: 413\b|larger than max|Failed to encode")
 _NOT_UNDERSTOOD = re.compile(r"code: 400\b|StatusCode\.INVALID_ARGUMENT\b")
 
 
@@ -36,11 +36,11 @@ to stop waits for it."""
 
 @dataclass(frozen=True, slots=True)
 class ExportFailure:
-    """Why the last export of this thread failed. What is too large, or not understood, need not be sent again as it
-    is; but whoever is no collector at all may understand nothing."""
+    """Why an export failed. What is too large, has a value that OTLP has not, or is not understood need not be sent
+    again as it is; but whoever is no collector at all may understand nothing."""
 
     reason: str
-    is_too_large: bool = False
+    is_unsendable: bool = False
     is_not_understood: bool = False
 
 
@@ -63,14 +63,21 @@ class _Failures(logging.Handler):
         """What was said since the last time. That trying was given up tells less than what was said of a try."""
         said = vars(self._of_thread).pop("said", [])
         telling = [it for it in said if not _GIVEN_UP.search(it)] or said or ["the exporter says no reason"]
-        return ExportFailure(telling[-1], any(map(_TOO_LARGE.search, said)), any(map(_NOT_UNDERSTOOD.search, said)))
+        return ExportFailure(telling[-1], any(map(_UNSENDABLE.search, said)), any(map(_NOT_UNDERSTOOD.search, said)))
 
 
 _FAILURES = _Failures()
 
 
-def last_failure() -> ExportFailure:
-    """Why the export that this thread has just tried failed."""
+def try_export(exporter: Any, items: Any) -> ExportFailure | None:
+    """Give an exporter what it is to send; None where the collector took it."""
+    _FAILURES.take()  # said of an export that came through in the end
+    try:
+        if exporter.export(items).name == "SUCCESS":
+            return None
+    except (TypeError, ValueError) as error:
+        # Of a value that has no place in the protocol; by HTTP the exporter says the same in its log.
+        return ExportFailure(f"Failed to encode: {error}", is_unsendable=True)
     return _FAILURES.take()
 
 

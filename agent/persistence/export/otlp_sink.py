@@ -18,11 +18,13 @@ from agent.config.values import OtlpEndpoint
 from agent.core.events.events import FINDING
 from agent.persistence.export.encoded_event import EncodedEvent, decode_event
 from agent.persistence.export.errors import SinkDown
-from agent.persistence.export.otlp_endpoint import SCOPE, last_failure, new_exporter, resource
+from agent.persistence.export.otlp_endpoint import SCOPE, new_exporter, resource, try_export
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
 BATCH_EVENTS, BATCH_BYTES = 500, 1024 * 1024
 """Collectors take 4 MB a request by gRPC unless told; protobuf is about as long as JSON, and fields come twice."""
+UNKNOWN_TIME, END_OF_TIME_NS = 0, 1 << 64
+"""OTLP's own word for a time that is not known, and what its times are below."""
 
 SEVERITIES: Mapping[str, str] = {"info": "INFO", "warning": "WARN", "critical": "ERROR"}
 """Of findings, by ours."""
@@ -48,18 +50,16 @@ class OtlpSink:
 
     def _sent(self, batch: Sequence[EncodedEvent]) -> Iterator[RejectedEvent]:
         """Those that the collector will never take."""
-        from opentelemetry.sdk._logs.export import LogRecordExportResult
-
         if not batch:
             return
-        if self._exporter.export(self._records.of(batch)) is LogRecordExportResult.SUCCESS:
+        failure = try_export(self._exporter, self._records.of(batch))
+        if failure is None:
             self._is_collector = True
             return
-        failure = last_failure()
-        if not failure.is_too_large and not (failure.is_not_understood and self._is_collector):
+        if not failure.is_unsendable and not (failure.is_not_understood and self._is_collector):
             raise SinkDown(f"sending logs to {self._endpoint}: {failure.reason}")
         if len(batch) == 1:
-            yield RejectedEvent(batch[0], "the collector refuses it: too large, or not understood")
+            yield RejectedEvent(batch[0], f"it is too large, or not understood: {failure.reason}")
             return
         half = len(batch) // 2
         yield from self._sent(batch[:half])
@@ -89,8 +89,10 @@ class LogRecords:
         event, is_text = decode_event(line)
         body = event if is_text else _printable(event)
         severity = severity_of(body)
+        at_ns = line.at_ms * 1_000_000
         record = LogRecord(
-            timestamp=line.at_ms * 1_000_000,
+            # A stranger's record has any time, or none; the body says which.
+            timestamp=at_ns if 0 <= at_ns < END_OF_TIME_NS else UNKNOWN_TIME,
             # By the wall clock of now: it may have been set right since the process began.
             observed_timestamp=(line.put_ms + clock.now_ms() - clock.steady_ms()) * 1_000_000,
             severity_text=severity,

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.common.threads import BackgroundThread
 from agent.config.values import OtlpEndpoint
-from agent.persistence.export.otlp_endpoint import SCOPE, last_failure, new_exporter, resource
+from agent.persistence.export.otlp_endpoint import SCOPE, new_exporter, resource, try_export
 
 log = logging.getLogger("kshadow.export")
 
@@ -170,13 +170,12 @@ class OtlpMetrics(BackgroundThread):
 
     def export(self) -> str | None:
         """Send all once; why that failed, None if it did not."""
-        from opentelemetry.sdk.metrics.export import MetricExportResult
-
         text = b"".join(self._render()).decode()
         now_ns = time.time_ns()
         for points in _chunks(points_of(text, self._clusters), REQUEST_POINTS):
-            if self._exporter.export(self._data(points, now_ns)) is not MetricExportResult.SUCCESS:
-                return last_failure().reason
+            failure = try_export(self._exporter, self._data(points, now_ns))
+            if failure is not None:
+                return failure.reason
         return None
 
     def _data(self, points: Sequence[Point], now_ns: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from tests.harness.otlp import Receiver, attributes, plain, receiving
 from tests.unit.cli.running import kshadow
 from tests.unit.persistence.export.made import HOSTILE, event
-from tests.unit.persistence.export.shelf import until
+from tests.waiting import until
 
 FINDING = {
     "type": "finding",
@@ -30,7 +31,8 @@ FINDING = {
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
     with receiving() as it:
         yield it
 
@@ -100,8 +102,41 @@ def test_one_that_is_too_large_holds_up_no_other(receiver: Receiver, by: str) ->
     large = event(3, summary="x" * 3_000_000)  # in the body, and among the attributes
     lines = [encode_event(it, 0) for it in (event(1), event(2), large, event(4))]
     (refused,) = sink.write(lines)
-    assert (refused.event, refused.reason) == (lines[2], "the collector refuses it: too large, or not understood")
+    assert refused.event == lines[2]
+    assert refused.reason.startswith("it is too large, or not understood: ")
     assert [plain(it.body)["offset"] for it in receiver.logs()] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+@pytest.mark.parametrize("at_ms", [-1, -(1 << 62), 253_402_300_800_000, (1 << 63) - 1])
+def test_a_time_that_otlp_has_not_is_unknown_there(receiver: Receiver, by: str, at_ms: int) -> None:
+    """Strangers write times: one of them held up all that came after it, for ever."""
+    sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))
+    of_it = {**event(1), "at_ms": at_ms}
+    assert sink.write([encode_event(it, 0) for it in (of_it, event(2))]) == []
+    strange, other = receiver.logs()
+    assert (strange.time_unix_nano, plain(strange.body)["at_ms"]) == (0, at_ms)
+    assert other.time_unix_nano == 1_795_000_000_002_000_000
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_a_number_that_otlp_has_not_holds_up_no_other(receiver: Receiver, by: str) -> None:
+    sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))
+    lines = [encode_event(it, 0) for it in (event(1), {**event(2), "stopped_partition_ms": 1 << 70}, event(3))]
+    (refused,) = sink.write(lines)
+    assert refused.event == lines[1]
+    assert f"Value out of range: {1 << 70}" in refused.reason
+    assert [plain(it.body)["offset"] for it in receiver.logs()] == [1, 3]
+
+
+def test_what_was_said_of_an_export_that_came_through_is_no_reason_of_a_later_one(receiver: Receiver) -> None:
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    assert sink.write([encode_event(event(1), 0)]) == []
+    logging.getLogger("opentelemetry.exporter").warning("Retryable error, code: 413")
+    receiver.status = 404
+    with pytest.raises(SinkDown) as down:
+        sink.write([encode_event(event(2), 0)])
+    assert "413" not in str(down.value)
 
 
 def test_an_outage_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
