@@ -170,7 +170,9 @@ def test_the_command_line_by_the_agent(topic: Stage, url: str, output: str) -> N
             said(kshadow(command, "--agent", url, "-o", output, "--", group), output, group)
 
 
-@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize(
+    "output", [it if it in ("table", "ndjson") else pytest.param(it, marks=pytest.mark.thorough) for it in OUTPUTS]
+)
 def test_the_command_line_by_the_brokers_files(topic: Stage, output: str) -> None:
     """A live broker's: the last batch may be torn, which is said."""
     source = ("--from", topic.log_dir)
