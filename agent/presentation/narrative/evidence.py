@@ -43,7 +43,7 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
     looks = [item for it in gone for item in it.evidence if item.get("kind") == SAMPLED_GAP]
     gaps = [item for it in gone for item in it.evidence if item.get("kind") == "commit_gap"]
     measured = [item for item in gaps if int_field(item, "gap_ms") is not None]
-    out = [_commit_gap_sentence(gone[0].cause, measured)] if measured else []
+    out = _commit_gap_sentences(gone[0].cause, measured)
     out += _sampled_gap_sentence(gone[0].cause, looks)
     short = [lasted for item in gaps if (lasted := int_field(item, "generation_lasted_ms")) is not None]
     if short:
@@ -56,8 +56,22 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
     return out + evidence_sentences(others)
 
 
-def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
-    whose, it = ("Its", "it") if len(gaps) == 1 else ("Each one's", "each")
+def _commit_gap_sentences(cause: str, gaps: Sequence[Evidence]) -> list[str]:
+    """One, or where a group changed its protocol one of the members of each: a session timeout is only the classic
+    ones'."""
+    classic = [item for item in gaps if int_field(item, "session_timeout_ms") is not None]
+    others = [item for item in gaps if item not in classic]
+    if classic and others:
+        return [
+            _commit_gap_sentence(cause, classic, "Of members of the classic protocol, the last commit of each"),
+            _commit_gap_sentence(cause, others, "Of the others, the last commit of each"),
+        ]
+    whose = "Its last commit" if len(gaps) == 1 else "Each one's last commit"
+    return [_commit_gap_sentence(cause, gaps, whose)] if gaps else []
+
+
+def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> str:
+    it = "it" if len(gaps) == 1 else "each"
     every, session, rebalance, unmoved = (
         _int_fields(gaps, field)
         for field in ("commits_every_ms", "session_timeout_ms", "rebalance_timeout_ms", "unmoved_ms")
@@ -65,7 +79,7 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
     poll = _int_fields([item for item in gaps if item.get("has_poll_limit", True)], "rebalance_timeout_ms")
     # Newer group types write no session timeout, and have no join phase.
     end = "the join phase ended" if session else "the epoch was raised"
-    text = f"{whose} last commit came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
+    text = f"{subject} came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
     pace = f"; until then {it} had committed about every {duration_range(every)}" if every else ""
     match cause:
         case "session_timeout" if session:
@@ -244,8 +258,9 @@ def _partitions_sentence(item: Evidence) -> str | None:
 
 
 def _migration_sentence(item: Evidence) -> str:
-    kind = "classic" if item.get("to") == "classic" else "KIP-848 consumer"
-    return f"The group became a {kind} group with the same members."
+    if item.get("to") == "classic":
+        return "The group changed from KIP-848 to the classic protocol."
+    return "The group changed from the classic protocol to KIP-848."
 
 
 _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str | None] = {

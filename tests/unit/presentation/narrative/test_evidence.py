@@ -29,7 +29,7 @@ def departed(cause: str, *gaps: dict[str, Any]) -> list[Departure]:
     return list(parse_rebalance(m.rebalance(2, cause, left=left, evidence=list(gaps))).left)
 
 
-# 1-11: why a member is believed to have gone so.
+# 1-12: why a member is believed to have gone so.
 DEPARTURES = [
     (
         departed("session_timeout", m.gap("a", 10_400)),
@@ -111,6 +111,18 @@ DEPARTURES = [
         departed("session_timeout", {"kind": "static_member_expired", "member_id": "a-1"}),
         [("It had left for a restart (member epoch -2) and did not join again within its session timeout.")],
     ),  # 11
+    (
+        departed(
+            "member_left",
+            m.gap("a", 20, commits_every_ms=None),
+            m.gap("b", 11_000, commits_every_ms=None, session_timeout_ms=None),
+        ),
+        [
+            "Of members of the classic protocol, the last commit of each came 20 ms before the join phase ended: "
+            "session.timeout.ms (10.0 s) had not expired.",
+            "Of the others, the last commit of each came 11.0 s before the epoch was raised.",
+        ],
+    ),  # 12: a group that changed its protocol; 11 s are more than the session of the other
 ]
 
 
@@ -167,10 +179,10 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
         {"kind": "partitions", "topics": {"t": [4, 7], "u": [1, 2]}},
         ["`t` grew from 4 to 7 partitions and `u` grew from 1 to 2 partitions."],
     ),  # 4
-    ({"kind": "migration", "to": "classic"}, ["The group became a classic group with the same members."]),  # 5
+    ({"kind": "migration", "to": "classic"}, ["The group changed from KIP-848 to the classic protocol."]),  # 5
     (
         {"kind": "migration", "to": "consumer"},
-        ["The group became a KIP-848 consumer group with the same members."],
+        ["The group changed from the classic protocol to KIP-848."],
     ),  # 6
     (
         {"kind": "static_member_replaced", "gap_ms": 2_000},
