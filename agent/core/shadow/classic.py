@@ -238,14 +238,17 @@ class ClassicGroup:
         """Take the record that ends a migration back from KIP-848: the group goes on in the generation it had.
 
         That record completes no rebalance; members that left with the migration count as departures of the next one.
+        If none did, a static member took the place of the last KIP-848 one, and the coordinator begins none.
         """
         self.notes = before.notes
         self.replay(value, at, offsets)
-        self._migrated = True
         self.left_before = tuple(
             member for member in before.departed_members() if member.member_id not in self.members
         )
-        self._told_before = before.departures(at.timestamp_ms, offsets)
+        departures = before.departures(at.timestamp_ms, offsets)
+        # The tombstones are of all members: those that stay may leave later, in another way.
+        self._told_before = {it.member_id: departures[it.member_id] for it in self.left_before}
+        self._migrated = bool(self.left_before)
         self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
 
     def _next_generation(

@@ -272,20 +272,25 @@ class EpochGroup:
                 if value is None:
                     self._remove_member(member_id, names)
                     return []
-                self._member_records(member_id).seen_ms = at.timestamp_ms
-                return self._apply_member(member_id, value, at, names)
+                is_first = self._member_records(member_id).current is None
+                self._apply_member(member_id, value, at)
+                return [] if is_first else self._tell_replacement(member_id, at, names)
             case "current":
                 assert member_id is not None, "an assignment record has a member id"
+                is_first = value is None or self._member_records(member_id).current is None
                 self._apply_current_assignment(member_id, value, names)
                 if value is not None:
                     self.records[member_id].seen_ms = at.timestamp_ms
+                return [] if is_first else self._tell_replacement(member_id, at, names)
             case "target":
                 assert member_id is not None, "a target record has a member id"
                 self._targets.put(member_id, value)
             case "target_epoch":
                 return self._apply_target_epoch(value, at, names, offsets)
             case "epoch":
-                return self._apply_epoch(value, at, names, offsets)
+                members = self.records if self._vacated else ()
+                replaced = [it for member_id in members for it in self._tell_replacement(member_id, at, names)]
+                return replaced + self._apply_epoch(value, at, names, offsets)
             case other:
                 self._apply_own_record(other, value)
         return []
@@ -293,18 +298,25 @@ class EpochGroup:
     def _apply_own_record(self, role: str, value: Any) -> None:
         """Apply a record that only one type of group has; others need no state."""
 
-    def _apply_member(self, member_id: str, value: Any, at: LogPosition, names: TopicNames) -> list[Transition]:
+    def _apply_member(self, member_id: str, value: Any, at: LogPosition) -> None:
         records = self._member_records(member_id)
+        records.seen_ms = at.timestamp_ms
         if records.metadata is not None and _subscription(records.metadata) != _subscription(value):
             self._pending.resubscribed = True
         records.metadata = value
-        instance_id = getattr(value, "instance_id", None)
-        old = self._vacated.pop(instance_id, None) if instance_id is not None else None
-        if old is None:
+        if getattr(value, "instance_id", None) in self._vacated:
+            # The place of a static member is taken, for which no epoch is raised: nor is one for a migration by it.
+            self._pending.joined.pop(member_id, None)
+            self._migrated = False
+
+    def _tell_replacement(self, member_id: str, at: LogPosition, names: TopicNames) -> list[Transition]:
+        """That a member took the place of a static one: told when its records as of `replaceMember` are followed by
+        one more, since those are copies of what they replace, client id and host too."""
+        records = self.records[member_id]
+        instance_id = getattr(records.metadata, "instance_id", None)
+        if instance_id not in self._vacated:
             return []
-        # The place of a static member is taken: no epoch follows, so say it now.
-        self._pending.joined.pop(member_id, None)
-        new = self._member(records, names)
+        old, new = self._vacated.pop(instance_id), self._member(records, names)
         return [StaticMemberReplaced(at, self.name, self.group_type, self.epoch, old, new)]
 
     def _note_reconciled(self, member_id: str, current: Any) -> None:
@@ -335,8 +347,9 @@ class EpochGroup:
             self._pending.seen_ms[member_id] = records.seen_ms
         member = records.last or self._member(records, names)
         if member.instance_id is not None:
-            # Gone for good if an epoch follows, replaced if a member takes its place before.
-            self._vacated[member.instance_id] = member
+            # Gone for good if an epoch follows, replaced if a member takes its place before. One that did and goes
+            # again was never told of.
+            self._vacated.setdefault(member.instance_id, member)
         else:
             self._pending.left.append(member)
 
@@ -421,6 +434,8 @@ class EpochGroup:
             stayed = {member_id: member for member_id, member in self._before.items() if member_id in self.records}
             self._pending.left += [member for member_id, member in self._before.items() if member_id not in stayed]
             self._before = stayed
+            if self._migrated:
+                self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
             return []
         if previous is not None and epoch < previous:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)

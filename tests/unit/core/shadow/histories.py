@@ -19,7 +19,9 @@ from tests.unit.core.shadow.scripts import (
     ClassicScript,
     ModernScript,
     downgrade,
+    downgrade_in_place,
     upgrade,
+    upgrade_in_place,
 )
 
 Pick = Callable[[Sequence[Any]], Any]
@@ -86,6 +88,9 @@ def _classic(life: Life, script: ClassicScript, what: str, pick: Pick) -> list[P
             return script.rebalance(members)
         case "refresh":
             return script.rebalance(members, failed=2)
+        case "migrate" if statics and pick([True, False]):
+            life.script, out = upgrade_in_place(script, pick(sorted(statics)), life.new_id())
+            return out
         case "migrate" if members:
             life.script, out = upgrade(script)
             return [*out, *life.script.join(life.new_id())]
@@ -115,7 +120,7 @@ def _modern(life: Life, script: ModernScript, what: str, pick: Pick) -> list[Pai
             return script.leave(chosen)
         case "static" if away:
             old = pick(sorted(away))
-            return script.static_return(old, life.new_id())
+            return script.static_return(old, life.new_id(), pick([None, "/10.0.0.4"]))
         case "static":
             mine = [member_id for member_id in here if member_id in script.statics]
             return script.static_leave(mine[0]) if mine else []
@@ -124,6 +129,9 @@ def _modern(life: Life, script: ModernScript, what: str, pick: Pick) -> list[Pai
             return script.heartbeat(member_id)
         case "refresh" if here:
             return [script.raised(), *script.heartbeat(here[0])]
+        case "migrate" if chosen in script.statics and len(away) < 2 and {*away} <= {chosen}:
+            life.script, out = downgrade_in_place(script, str(chosen), life.new_id())
+            return out
         case "migrate" if script.kind is CONSUMER and isinstance(chosen, str) and len(ids) > 1 and not away:
             life.script, out = downgrade(script, chosen)
             return [*out, *life.script.rebalance(life.script.members)]

@@ -194,8 +194,8 @@ class ModernScript:
         it.epoch, it.revoking = -2, frozenset()
         return [self._current(member_id)]
 
-    def static_return(self, old: str, new: str) -> list[Pair]:
-        """`replaceMember`, then what the heartbeat goes on to write."""
+    def static_return(self, old: str, new: str, host: str | None = None) -> list[Pair]:
+        """`replaceMember`, then what the heartbeat goes on to write: first the member as it is, on another `host`."""
         instance_id, held = self.statics[old], self.members[old]
         target = self.targets.get(old, frozenset())
         out = self._remove(old)
@@ -203,6 +203,8 @@ class ModernScript:
         self.targets[new] = target
         self.members[new] = Held(0, held.assigned, frozenset(), held.state)
         out += [self._metadata(new), self._target(new), self._current(new)]
+        if host is not None:
+            out.append(b.c_member(new, group=self.group, instance_id=instance_id, host=host))
         return [*out, *self.heartbeat(new)]
 
     def delete(self) -> list[Pair]:
@@ -231,7 +233,24 @@ def upgrade(classic: ClassicScript, session_ms: int = 45_000) -> tuple[ModernScr
     return script, [*out, *(script._current(member_id) for member_id in shares)]
 
 
-def downgrade(script: ModernScript, leaving: str) -> tuple[ClassicScript, list[Pair]]:
+def upgrade_in_place(
+    classic: ClassicScript, old: str, new: str, host: str = "/10.0.0.2"
+) -> tuple[ModernScript, list[Pair]]:
+    """By a KIP-848 member that takes the place of a static one: no epoch is raised."""
+    script, out = upgrade(classic)
+    return script, [*out, *script.static_return(old, new, host)]
+
+
+def downgrade_in_place(
+    script: ModernScript, old: str, new: str, host: str = "/10.0.0.3"
+) -> tuple[ClassicScript, list[Pair]]:
+    """By a classic member that takes the place of the last KIP-848 one: no rebalance follows."""
+    out = script.static_return(old, new, host)
+    classic, more = downgrade(script)
+    return classic, [*out, *more]
+
+
+def downgrade(script: ModernScript, leaving: str | None = None) -> tuple[ClassicScript, list[Pair]]:
     """`convertToClassicGroup`: the last KIP-848 member leaves; the others speak the classic protocol."""
     group = script.group
     out = [b.tombstone(8, member_id, group=group) for member_id in script.members]

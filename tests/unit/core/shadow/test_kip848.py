@@ -213,6 +213,31 @@ def test_a_static_member_that_returns_is_replaced() -> None:
     assert (ids(last.joined), last.left) == (["c-1"], ())
 
 
+def test_a_static_member_that_takes_a_place_is_told_as_it_came() -> None:
+    # `replaceMember` writes it as a copy of the one before; where it runs comes with the next record of it.
+    log, script = static()
+    log.add(*script.static_leave("a-1"))
+    log.add(*script.static_return("a-1", "a-2", "/10.0.0.2"))
+    (replaced,) = of(log.replayed()[1], StaticMemberReplaced)
+    assert [(it.member_id, it.client_host) for it in (replaced.old, replaced.new)] == [
+        ("a-1", b.HOST),
+        ("a-2", "/10.0.0.2"),
+    ]
+
+
+def test_a_static_member_that_takes_a_place_while_the_topics_change() -> None:
+    # The epoch that is raised for them comes before the member's next record; nobody left with it.
+    log, script = static()
+    log.add(*script.static_leave("a-1"))
+    records = script.static_return("a-1", "a-2")
+    log.add(*records[:-1], b.c_epoch(4, topics_hash=7), records[-1])
+    _, transitions = log.replayed()
+    (replaced,) = of(transitions, StaticMemberReplaced)
+    assert (replaced.old.member_id, replaced.new.member_id, replaced.generation) == ("a-1", "a-2", 3)
+    last = of(transitions, Rebalanced)[-1]
+    assert (last.generation, last.joined, last.left) == (4, (), ())
+
+
 def test_a_static_member_that_does_not_return_has_left() -> None:
     log, script = static()
     log.add(*script.static_leave("a-1"))
@@ -241,6 +266,7 @@ def test_a_static_member_of_the_classic_protocol_is_replaced_without_leaving() -
         b.c_member("a-2", instance_id="I", classic_session_ms=30_000),
         b.c_target("a-2", {"t": [0]}),
         b.c_current("a-2", 0, {"t": [0]}),
+        b.c_current("a-2", 2, {"t": [0]}),
     )
     assert [kind for kinds in log.said()[5:] for kind in kinds] == ["static_member_replaced"]
     log.add(b.c_epoch(3))

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.core.shadow.transitions import AssignmentChanged, GroupCreated, Rebalanced, Transition
+from agent.core.shadow.transitions import (
+    AssignmentChanged,
+    GroupCreated,
+    MemberLeft,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP, Log
-from tests.unit.core.shadow.scripts import CONSUMER, STREAMS, ClassicScript, ModernScript, downgrade, upgrade
+from tests.unit.core.shadow.scripts import (
+    CONSUMER,
+    STREAMS,
+    ClassicScript,
+    ModernScript,
+    downgrade,
+    downgrade_in_place,
+    upgrade,
+    upgrade_in_place,
+)
 
 
 def of(transitions: list[Transition], kind: type[Any]) -> list[Any]:
@@ -134,6 +150,75 @@ def test_there_and_back_and_there_again() -> None:
         ("consumer", 6, ["c-2"], []),
     ]
     assert len(of(log.replayed()[1], GroupCreated)) == 1
+
+
+def test_an_upgrade_by_a_static_member_that_takes_a_place_is_no_rebalance() -> None:
+    log, classic = classic_of_two()
+    before = len(log.records)
+    script, records = upgrade_in_place(classic, "b-1", "b-2")
+    log.add(*records)
+    assert said_since(log, before) == ["static_member_replaced"]
+    assert (log.view().group_type, log.view().generation, ids(log.view().members)) == ("consumer", 3, ["a-1", "b-2"])
+    # Nor is the next one, however late it comes, for the migration.
+    log.add(*script.join("c-1"), after_ms=3_600_000)
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (last.generation, ids(last.joined), last.left) == (4, ["c-1"], ())
+    assert (last.inferred.cause, last.inferred.causes) == ("member_joined", ("member_joined",))
+
+
+def test_the_pace_of_commits_is_known_after_an_upgrade_by_a_static_member() -> None:
+    log, classic = classic_of_two()
+    script, records = upgrade_in_place(classic, "b-1", "b-2")
+    log.add(*records)
+    for _ in range(20):
+        commits = [
+            b.commit("t", it, at_ms=log.now_ms + 1_000, version=4, id_of_topic=b.topic_id("t")) for it in range(6)
+        ]
+        log.add(*commits)
+    log.add(*script.leave("a-1"), after_ms=10)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.inferred is not None
+    assert left.inferred.evidence["commits_every_ms"] == 1_026
+
+
+def downgraded_by_a_static_member() -> tuple[Log, ClassicScript]:
+    """A group in which static members of the classic protocol took the places of those that had taken theirs."""
+    log, classic = Log(), ClassicScript(GROUP)
+    log.add(*classic.create())
+    log.add(*classic.rebalance({"a-1": "IA", "b-1": "IB"}))
+    script, records = upgrade_in_place(classic, "b-1", "b-2")
+    log.add(*records)
+    log.add(*(b.commit("t", number, at_ms=log.now_ms + 900) for number in range(6)))
+    classic, records = downgrade_in_place(script, "b-2", "b-3")
+    log.add(*records)
+    return log, classic
+
+
+def test_a_downgrade_by_a_static_member_that_takes_a_place_is_no_rebalance() -> None:
+    log, classic = downgraded_by_a_static_member()
+    _, transitions = log.replayed()
+    assert [it.kind for it in transitions[-2:]] == ["static_member_replaced", "static_member_replaced"]
+    places = [(it.old.member_id, it.new.member_id) for it in of(transitions, StaticMemberReplaced)]
+    assert places == [("b-1", "b-2"), ("b-2", "b-3")]
+    view = log.view()
+    assert (view.group_type, view.state, view.generation, view.rebalances) == ("classic", "Stable", 1, 1)
+    log.add(*classic.rebalance({**classic.members, "c-1": None}), after_ms=3_600_000)
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (ids(last.joined), last.left, last.inferred.causes) == (["c-1"], (), ("member_joined",))
+
+
+def test_how_a_member_leaves_is_not_judged_by_a_downgrade_before() -> None:
+    # Its last commit was 100 ms before the downgrade: as of a member that closes. It died an hour later.
+    log, _ = downgraded_by_a_static_member()
+    for _ in range(100):
+        log.add(*(b.commit("t", number, at_ms=log.now_ms + 5_000) for number in range(6)), after_ms=5_000)
+    log.add(*(b.commit("t", number, at_ms=log.now_ms + 30_000) for number in (1, 3, 5)), after_ms=30_000)
+    alone = b.member("b-3", {"t": range(6)}, instance_id="IB")
+    log.add(b.classic_group(2, alone, state_ms=log.now_ms + 15_000), after_ms=15_000)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.member.member_id == "a-1"
+    assert left.inferred is not None
+    assert left.inferred.cause == "session_timeout"
 
 
 def test_an_empty_classic_group_starts_anew_as_a_consumer_group() -> None:
