@@ -14,7 +14,7 @@ session and poll timeouts look alike; a member that an admin removed looks like 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from typing import NamedTuple
@@ -509,21 +509,13 @@ def infer_epoch_change(
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
-    `expired`: ids of members that had left for a restart (member epoch -2) and did not come back within their
-    session. `seen_ms`: when members that left were heard of last, by id, epoch milliseconds. `resubscribed`: a member
-    that stayed changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and
+    `seen_ms` and `expired` are those of `infer_epoch_departures`. `resubscribed`: a member that stayed changed its
+    subscription. `topics_may_have_changed`: it is the epoch after the one before, and
     their records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a
     change of them then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so
     members that seem to come with it may have been there.
     """
-    departures = {
-        member.member_id: _session_expired(member, at_ms)
-        if member.member_id in expired
-        else infer_kip848_departure(
-            member, activity.get(member.member_id, NO_COMMITS), at_ms, seen_ms.get(member.member_id)
-        )
-        for member in left
-    }
+    departures = infer_epoch_departures(left, activity, at_ms, seen_ms, expired)
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
     if joined:
@@ -544,6 +536,26 @@ def infer_epoch_change(
     # The broker raises the epoch with each change, so what comes with one epoch came at one time.
     surest = _likeliest(causes)
     return Inference(surest, tuple(sorted(causes)), causes[surest], tuple(evidence), departures)
+
+
+def infer_epoch_departures(
+    left: Iterable[Member],
+    activity: Mapping[str, CommitActivity],
+    at_ms: int,
+    seen_ms: Mapping[str, int],
+    expired: Collection[str],
+) -> dict[str, Departure]:
+    """By member id, how members left that were removed at `at_ms`. `seen_ms`: when they were heard of last, by id,
+    epoch milliseconds. `expired`: ids of those that had left for a restart (member epoch -2) and did not come back
+    within their session."""
+    return {
+        member.member_id: _session_expired(member, at_ms)
+        if member.member_id in expired
+        else infer_kip848_departure(
+            member, activity.get(member.member_id, NO_COMMITS), at_ms, seen_ms.get(member.member_id)
+        )
+        for member in left
+    }
 
 
 def _session_expired(member: Member, at_ms: int) -> Departure:

@@ -389,7 +389,13 @@ def kip848_departure_probabilities(
         cause: P.departure_shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
         for cause, times in out.items()
     }
-    likely[Cause.UNKNOWN_DEPARTURE] = P.other_silence_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
+    if member.instance_id is not None and likely[Cause.SESSION_TIMEOUT]:
+        # One that closes, or has been away from poll, leaves for a restart; for good it leaves as few do (KIP-1092).
+        left = P.leaves_all_the_same_share * likely[Cause.MEMBER_LEFT]
+        likely = {Cause.SESSION_TIMEOUT: likely[Cause.SESSION_TIMEOUT], Cause.MEMBER_LEFT: left}
+    else:
+        other = P.other_silence_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
+        likely[Cause.UNKNOWN_DEPARTURE] = other
     total = sum(likely.values())
     return {cause: share / total for cause, share in likely.items()}
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
-from agent.core.inference.cause_inference import infer_epoch_change, infer_kip848_departure
+from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure
 from agent.core.protocol.library_recognition import (
@@ -77,6 +77,9 @@ TopicNames = Mapping[Uuid, str]
 FIRST_EPOCH = 1
 """What a coordinator starts a group's epoch and target epoch with, before it writes any (`ModernGroup`): so the first
 that it writes is the next, and in earlier versions this one."""
+
+LEFT_FOR_RESTART = -2
+"""The member epoch of a static member that closed, as long as its session lasts (KIP-848)."""
 
 NO_TARGET = -1
 """The target epoch of a group whose target assignment was deleted."""
@@ -452,7 +455,7 @@ class EpochGroup:
             self._pace.commit_activities(self.name, left, offsets, across_owners=True),
             at.timestamp_ms,
             seen_ms=self._pending.seen_ms,
-            expired=frozenset(member.member_id for member in self._vacated.values()),
+            expired=self._expired(),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
             is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
@@ -486,13 +489,14 @@ class EpochGroup:
 
     def departures(self, at_ms: int, offsets: CommittedOffsets) -> dict[str, Departure]:
         """By member id, how those members left, if it was at `at_ms`."""
-        activity = self._pace.commit_activities(self.name, self.departed_members(), offsets, across_owners=True)
-        return {
-            it.member_id: infer_kip848_departure(
-                it, activity[it.member_id], at_ms, self._pending.seen_ms.get(it.member_id)
-            )
-            for it in self.departed_members()
-        }
+        left = self.departed_members()
+        activity = self._pace.commit_activities(self.name, left, offsets, across_owners=True)
+        return infer_epoch_departures(left, activity, at_ms, self._pending.seen_ms, self._expired())
+
+    def _expired(self) -> frozenset[str]:
+        """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave
+        for good (KIP-1092)."""
+        return frozenset(it.member_id for it in self._vacated.values() if it.member_epoch == LEFT_FOR_RESTART)
 
     # Views.
 

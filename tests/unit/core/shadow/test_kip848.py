@@ -249,6 +249,33 @@ def test_a_static_member_that_does_not_return_has_left() -> None:
     assert of(transitions, StaticMemberReplaced) == []
 
 
+# 1-5: how a static member went that left for a restart or did not, so long after its last commit.
+STATIC_DEPARTURES = [
+    (1, "it left for a restart, and stayed away", True, 45_000, "session_timeout", "static_member_expired"),
+    (2, "however lately it had committed", True, 3_000, "session_timeout", "static_member_expired"),
+    (3, "it died", False, 45_000, "session_timeout", "commit_gap"),
+    (4, "it died where the broker's session timeout is 6 s", False, 6_200, "session_timeout", "commit_gap"),
+    (5, "it left for good (KIP-1092: member epoch -1)", False, 10, "member_left", "commit_gap"),
+]
+
+
+@pytest.mark.parametrize(("number", "why", "for_restart", "gap_ms", "cause", "evidence"), STATIC_DEPARTURES)
+def test_how_a_static_member_went(
+    number: int, why: str, for_restart: bool, gap_ms: int, cause: str, evidence: str
+) -> None:
+    log, script = static()
+    for _ in range(20):
+        log.add(
+            *(b.commit("t", it, at_ms=log.now_ms + 1_000, id_of_topic=b.topic_id("t"), version=4) for it in range(6))
+        )
+    if for_restart:
+        log.add(*script.static_leave("a-1"), after_ms=0)
+    log.add(*script.leave("a-1"), after_ms=gap_ms)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.inferred is not None
+    assert (left.inferred.cause, left.inferred.evidence["kind"]) == (cause, evidence)
+
+
 def test_a_static_member_of_the_classic_protocol_is_replaced_without_leaving() -> None:
     # `getOrMaybeSubscribeStaticConsumerGroupMember`: only between two KIP-848 members must the old one have left.
     log = Log()
