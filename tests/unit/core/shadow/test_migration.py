@@ -133,6 +133,20 @@ def test_a_group_goes_on_when_it_is_downgraded() -> None:
     assert [it.kind for it in view.anomalies] == ["generation_gap"]
 
 
+def test_a_downgrade_by_a_static_member_that_did_not_come_back() -> None:
+    log, classic = classic_of_two()
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1", "IC"))
+    log.add(*script.static_leave("c-1"))
+    classic, records = downgrade(script, "c-1")
+    log.add(*records, after_ms=45_000)
+    log.add(*classic.rebalance(classic.members))
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert (left.member.member_id, left.group_type) == ("c-1", "classic")
+    assert left.inferred is not None
+    assert (left.inferred.cause, left.inferred.confidence) == ("session_timeout", 1.0)
+
+
 def test_there_and_back_and_there_again() -> None:
     log, script = upgraded()
     classic, records = downgrade(script, "c-1")
