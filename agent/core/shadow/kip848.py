@@ -223,6 +223,8 @@ class EpochGroup:
         self.generations_skipped = before.generations_skipped
         self.notes = before.notes
         self._before = before.members
+        # Who left with a migration back of which the rebalance never completed.
+        self._pending.left += before.left_before
         self._taken_over_at = before.generation
         self._had_members = bool(before.members)
 
@@ -276,8 +278,8 @@ class EpochGroup:
                     self._remove_member(member_id, names)
                     return []
                 is_first = self._member_records(member_id).current is None
-                self._apply_member(member_id, value, at)
-                return [] if is_first else self._tell_replacement(member_id, at, names)
+                out = self._apply_member(member_id, value, at, offsets)
+                return out if is_first else out + self._tell_replacement(member_id, at, names)
             case "current":
                 assert member_id is not None, "an assignment record has a member id"
                 is_first = value is None or self._member_records(member_id).current is None
@@ -301,16 +303,25 @@ class EpochGroup:
     def _apply_own_record(self, role: str, value: Any) -> None:
         """Apply a record that only one type of group has; others need no state."""
 
-    def _apply_member(self, member_id: str, value: Any, at: LogPosition) -> None:
+    def _apply_member(
+        self, member_id: str, value: Any, at: LogPosition, offsets: CommittedOffsets
+    ) -> list[Transition]:
         records = self._member_records(member_id)
         records.seen_ms = at.timestamp_ms
         if records.metadata is not None and _subscription(records.metadata) != _subscription(value):
             self._pending.resubscribed = True
         records.metadata = value
-        if getattr(value, "instance_id", None) in self._vacated:
-            # The place of a static member is taken, for which no epoch is raised: nor is one for a migration by it.
-            self._pending.joined.pop(member_id, None)
-            self._migrated = False
+        if getattr(value, "instance_id", None) not in self._vacated:
+            return []
+        # The place of a static member is taken, for which no epoch is raised.
+        self._pending.joined.pop(member_id, None)
+        if not self._migrated:
+            return []
+        # Nor is one for a migration by it: so who had left the classic group is told now.
+        self._migrated = False
+        departures = self.departures(at.timestamp_ms, offsets)
+        gone, self._pending.left = self._pending.left, []
+        return [MemberLeft(at, self.name, self.group_type, self.epoch, it, departures[it.member_id]) for it in gone]
 
     def _tell_replacement(self, member_id: str, at: LogPosition, names: TopicNames) -> list[Transition]:
         """That a member took the place of a static one: told when its records as of `replaceMember` are followed by

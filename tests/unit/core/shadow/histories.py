@@ -134,7 +134,10 @@ def _modern(life: Life, script: ModernScript, what: str, pick: Pick) -> list[Pai
             return out
         case "migrate" if script.kind is CONSUMER and isinstance(chosen, str) and len(ids) > 1 and not away:
             life.script, out = downgrade(script, chosen)
-            return [*out, *life.script.rebalance(life.script.members)]
+            if pick([True, False]):
+                return [*out, *life.script.rebalance(life.script.members)]
+            # Before that is done a KIP-848 member comes.
+            return [*out, *_classic(life, life.script, "migrate", pick)]
         case "migrate" | "delete" if not ids and script.epoch > 1:
             out = script.delete()
             life.script = None
@@ -149,11 +152,14 @@ OPERATIONS = [
     "join",
     "join",
     "join_static",
+    "join_static",
     "leave",
     "static",
     "heartbeat",
     "heartbeat",
     "refresh",
+    "migrate",
+    "migrate",
     "migrate",
     "delete",
 ]

@@ -133,6 +133,31 @@ def test_a_group_goes_on_when_it_is_downgraded() -> None:
     assert [it.kind for it in view.anomalies] == ["generation_gap"]
 
 
+def test_who_left_with_a_downgrade_is_not_lost_in_an_upgrade_before_the_rebalance() -> None:
+    log, script = upgraded()
+    classic, records = downgrade(script, "c-1")
+    log.add(*records)
+    again, records = upgrade(classic)
+    log.add(*records, *again.join("c-2"))
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (ids(last.joined), ids(last.left), last.members) == (["c-2"], ["c-1"], 3)
+
+
+def test_who_left_before_an_upgrade_that_is_no_rebalance_is_told_with_it() -> None:
+    log, script = upgraded()
+    classic, records = downgrade(script, "c-1")
+    log.add(*records)
+    before = len(log.records)
+    again, records = upgrade_in_place(classic, "b-1", "b-2")
+    log.add(*records)
+    assert said_since(log, before) == ["member_left", "static_member_replaced"]
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.member.member_id == "c-1"
+    log.add(*again.join("d-1"), after_ms=3_600_000)
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (ids(last.joined), last.left) == (["d-1"], ())
+
+
 def test_a_downgrade_by_a_static_member_that_did_not_come_back() -> None:
     log, classic = classic_of_two()
     script, records = upgrade(classic)
