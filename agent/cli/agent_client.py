@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 READ_TIMEOUT_S = 30.0
+_EXPIRED = 10  # OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED
 MAX_EVENTS = 10_000
 COMPLETE_SINCE_HEADER = "Kshadow-Complete-Since"
 """As `agent.serving.routes` has them, which takes long to import."""
@@ -396,10 +397,10 @@ def failure_reason(error: Exception, *, tls: bool) -> str:
 
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not to be trusted: {reason.verify_message}; --agent-ca names the certificate of"
-            " who signed it"
-        )
+        fix = "--agent-ca names the certificate of who signed it"
+        if reason.verify_code == _EXPIRED:
+            fix = "the certificate of its --web-config is to be renewed"
+        return f"its certificate is not to be trusted: {reason.verify_message}; {fix}"
     if tls and isinstance(reason, ConnectionResetError | ConnectionAbortedError | BrokenPipeError | ssl.SSLError):
         # A server that wants a certificate and gets none closes, and need not say why.
         return f"{reason}; is it https:// there, and does it want a certificate of who asks (--agent-cert)?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -103,6 +104,31 @@ def refused_properties(error: KafkaError) -> str:
     if "No provider for SASL mechanism GSSAPI" in error.str():
         return "sasl.mechanism=GSSAPI: this librdkafka is built without Kerberos; docs/logins.md says what to install"
     return f"librdkafka does not take the properties: {error.str()}"
+
+
+_REFUSED_CERTIFICATE = re.compile(r"alert ((?:bad|unsupported) certificate|certificate \w+|unknown ca)\b")
+"""TLS' alerts (RFC 8446, section 6.2) by which a broker refuses what we show."""
+
+
+def error_text(error: KafkaError) -> str:
+    """What librdkafka says, or what that means where its own words do not tell."""
+    said = error.str()
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        # Where connections or logins are refused, that is said besides; and how many are down is counted wrongly.
+        return "no broker answers: they are down, or their ports want another security.protocol"
+    place = said.partition(": ")[0]
+    if (alert := _REFUSED_CERTIFICATE.search(said)) is not None:
+        return (
+            f"{place}: the broker refuses this client's certificate, or that there is none ({alert[1]}); expected one"
+            " that is valid now, and is signed by whom the broker trusts (ssl.certificate.* or ssl.keystore.location)"
+        )
+    if "certificate verify failed" in said:
+        # It does not say which of the three, and advises to look at the last.
+        return (
+            f"{place}: the broker's certificate is refused here (certificate verify failed); expected one that is"
+            " valid now, is for this host, and is signed by whom this client trusts (ssl.ca.location)"
+        )
+    return said
 
 
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})

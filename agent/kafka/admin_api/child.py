@@ -54,7 +54,7 @@ from agent.kafka.admin_api.answers import (
     MemberClient,
     Refusal,
 )
-from agent.kafka.client import is_login_failure, new_admin_client, quiet
+from agent.kafka.client import error_text, is_login_failure, new_admin_client, quiet
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def _hear(error: KafkaError) -> None:
-    if error.code() != KafkaError._ALL_BROKERS_DOWN:
+    if error.code() != KafkaError._ALL_BROKERS_DOWN or not _said:
         _said.append(error)
 
 
@@ -362,8 +362,8 @@ def _refusal(said: KafkaError | KafkaException) -> Refusal:
     # A list's errors come as they are, other than confluent-kafka's documentation has it.
     error: KafkaError = said.args[0] if isinstance(said, KafkaException) else said
     outcome = _OUTCOMES.get(error.code(), AdminOutcome.FAILED)
-    why = [it.str() for it in (*_said,) if outcome is AdminOutcome.TIMED_OUT]
-    return Refusal(outcome, why[0] if why else error.str())
+    why = [*_said] if outcome is AdminOutcome.TIMED_OUT else []
+    return Refusal(outcome, error_text(why[0] if why else error))
 
 
 def _state(state: ConsumerGroupState) -> str:

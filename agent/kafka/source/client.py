@@ -14,6 +14,7 @@ from agent.kafka.client import (
     NO_SUCH_TOPIC,
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
+    error_text,
     is_login_failure,
     refused_properties,
 )
@@ -82,7 +83,7 @@ def is_lost_offset(error: KafkaError) -> bool:
 
 def classify(error: KafkaError, *, doing: str, topic: str, operation: str = "Describe") -> SourceError:
     """The error in our words; `doing` says what was tried, and `operation` what it needs on the topic."""
-    code, message = error.code(), f"{doing}: {error.str()}"
+    code, message = error.code(), f"{doing}: {error_text(error)}"
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return SourceDenied(message, right=f"ACL operation {operation} on topic {topic}")
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:

@@ -30,6 +30,7 @@ from agent.kafka.client import (
     NO_SUCH_TOPIC,
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
+    error_text,
     is_login_failure,
     kafka_errors,
     new_admin_client,
@@ -225,7 +226,7 @@ class TopicSink:
             self._failure = (error, number)
 
     def _on_error(self, error: KafkaError) -> None:
-        self._trouble = error.str()
+        self._trouble = error_text(error)
 
     def _reject(self, number: int, reason: str) -> None:
         self._done[number] = 1

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,19 @@ def test_who_is_not_trusted(directory: Path, url: str) -> None:
         assert "--agent-ca names the certificate of who signed it" in said
     code, said = groups(url.replace("127.0.0.1", "127.0.0.2"), "--agent-ca", directory / "ca.crt")
     assert (code, "IP address mismatch" in said or "no agent answers" in said) == (3, True)
+
+
+def test_one_that_has_expired_is_to_be_renewed(tmp_path: Path) -> None:
+    ca = trustme.CA()
+    put(tmp_path / "ca.crt", ca.cert_pem.bytes())
+    expired = ca.issue_cert("127.0.0.1", not_after=datetime.now(UTC) - timedelta(hours=1))
+    put(tmp_path / "server.key", expired.private_key_pem.bytes())
+    put(tmp_path / "server.crt", expired.cert_chain_pems[0].bytes())
+    with guarded(tmp_path, SERVER) as url:
+        code, said = groups(url, "--agent-ca", tmp_path / "ca.crt")
+    assert code == 3
+    assert "certificate has expired; the certificate of its --web-config is to be renewed" in said
+    assert "--agent-ca" not in said
 
 
 def test_certificates_of_who_asks(directory: Path, tmp_path: Path) -> None:
