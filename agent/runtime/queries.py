@@ -73,11 +73,12 @@ class AgentQueries(ServedQueries):
     def _to_go(self) -> str:
         if isinstance(self._reader, SampledReader):
             return f"{self._reader.pending} groups have yet to be looked at; {LIMITATIONS}"
-        behind = sum(self._reader.behind_records.values())
-        said = [f"catching up with the topic's end: {behind} records to go"]
-        if (error := self._reader.last_error) is not None:
-            said.append(str(error))
-        return "; ".join([*said, *self._warnings()])
+        # Where reading has stopped it is not known how many records there are by now.
+        if (error := self._reader.last_error) is None:
+            rest = f"{sum(self._reader.behind_records.values())} records to go"
+        else:
+            rest = str(error)
+        return "; ".join([f"catching up with the topic's end: {rest}", *self._warnings()])
 
     def _source_note(self) -> str:
         if isinstance(self._reader, SampledReader):

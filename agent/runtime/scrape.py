@@ -40,13 +40,14 @@ class ScrapeReader:
     def read(self) -> Readings:
         """As of now."""
         parts, reader, state = self._parts, self._parts.reader, self._parts.state
+        # What the reader says of itself is as of its thread's end.
+        reads = self._loop.failure is None
         is_whole = self._loop.has_caught_up and reader.caught_up and parts.is_sole_owner
         with parts.lock:
             readings = Readings(
                 caught_up=reader.caught_up_partitions,
-                behind_records=reader.behind_records,
-                # What the reader says of itself is as of its thread's end.
-                healthy=reader.healthy and self._loop.failure is None,
+                behind_records=reader.behind_records if reads else {},
+                healthy=reader.healthy and reads,
                 record_counts=state.mirror.record_counts(),
                 error_counts=state.mirror.error_counts(),
                 records_ahead={number: it.records for number, it in state.diagnosis.records_ahead().items()},
@@ -58,7 +59,7 @@ class ScrapeReader:
             readings.groups = [
                 it if (found := rollouts.get(it.shape.group)) is None else it._replace(rollout=found) for it in groups
             ]
-        if parts.transactions is not None:
+        if parts.transactions is not None and reads:
             readings.open_transaction_s = parts.transactions.ages_s()
         if isinstance(reader, SampledReader):
             readings.observed = reader.readings()

@@ -47,6 +47,9 @@ class HeldBackReader(Protocol):
     def positions(self) -> Mapping[int, int]:
         """Its keys are the partitions that are read."""
 
+    def is_stopped(self, partition: int) -> bool:
+        """Whether it is not known what is written to a partition."""
+
 
 @dataclass(slots=True)
 class _Watched:
@@ -98,11 +101,13 @@ class TransactionWatch(BackgroundThread):
         return {number: it.known for number, it in list(self._watched.items()) if it.age_ms(now_s) >= GRACE_MS}
 
     def ages_s(self) -> dict[int, float]:
-        """For each partition that is read, for how long its oldest transaction has been open; 0 where none is."""
+        """For each partition that is read, for how long its oldest transaction has been open; 0 where none is. Absent
+        where reading has stopped: it may have ended since, or another have begun."""
         watched, now_s = dict(self._watched), time.monotonic()
         return {
             number: round(max(watched[number].age_ms(now_s), 0) / 1000, 3) if number in watched else 0.0
             for number in sorted(self._reader.positions)
+            if not self._reader.is_stopped(number)
         }
 
     def _run(self) -> None:

@@ -155,6 +155,11 @@ class MirrorComparison:
         """How many groups of the mirror a broker's answer was compared with."""
         return len(self._compared)
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the mirror is kept, so that there is something to compare."""
+        return bool(self._mirror.records_behind())
+
     def counts(self) -> dict[str, int]:
         """How many groups differ, by field."""
         return self._divergences.counts()

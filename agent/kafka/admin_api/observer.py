@@ -124,8 +124,9 @@ class AdminObserver:
         return ObserverReading(
             requests={str(outcome): count for outcome, count in self._session.outcomes.items()},
             compared_groups=compared,
-            # Before any group was compared nothing is known, which is not that nothing differs.
-            divergences=comparer.counts() if compared else {},
+            # Before any group was compared, and while the topic is not read, nothing is known, which is not that
+            # nothing differs.
+            divergences=comparer.counts() if compared and comparer.is_at_work else {},
             rebalancing=self._rebalancing,
         )
 

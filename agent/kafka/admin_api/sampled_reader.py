@@ -378,6 +378,7 @@ class SampledReader:
         self._sent_before, self._sent, self._expected = self._sent_before + self._sent, 0, 0.0
         # What was between its last answer and the next one's first is not known.
         self._swept_ms = None
+        self._rebalancing = {}
 
     # Answers.
 

@@ -128,8 +128,10 @@ class TopicReader:
 
     @property
     def behind_records(self) -> dict[int, int]:
-        """For each partition how many offsets its end lies ahead, by what is known without asking a broker."""
-        return self._health.behind_records(self._assignment.progress)
+        """For each partition how many offsets its end lies ahead, by what is known without asking a broker. Absent
+        where reading has stopped: where the end is by now is not known."""
+        behind = self._health.behind_records(self._assignment.progress)
+        return {partition: records for partition, records in behind.items() if not self.is_stopped(partition)}
 
     @property
     def read_until_s(self) -> Mapping[int, float]:

@@ -68,14 +68,14 @@ CLUSTER_METRICS = (
     ),
     _gauge(
         "kshadow_topic_behind_records",
-        "Records between the reader's position and the end of the topic's partition.",
+        "Records between the reader's position and the end of the topic's partition; absent while it cannot be read.",
         lambda it: it.behind_records,
         "partition",
     ),
     _gauge(
         "kshadow_topic_open_transaction_seconds",
         "For how long the oldest open transaction of the topic's partition has been open: what was written since is "
-        "hidden; 0 if none is.",
+        "hidden; 0 if none is, absent while the partition cannot be read.",
         lambda it: it.open_transaction_s,
         "partition",
     ),
@@ -87,7 +87,8 @@ CLUSTER_METRICS = (
     ),
     _gauge(
         "kshadow_shadow_divergence_groups",
-        "Groups whose state in the mirror differs from the brokers' in two checks, by field.",
+        "Groups whose state in the mirror differs from the brokers' in two checks, by field; absent while the topic "
+        "cannot be read.",
         lambda it: it.observed.divergences if it.observed else None,
         "field",
     ),

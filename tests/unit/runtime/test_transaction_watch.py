@@ -23,6 +23,7 @@ class Stage:
         self.held_back: dict[int, int] = {}
         self.read_until_s: dict[int, float] = {}
         self.positions = {0: 10, 1: 20}
+        self.stopped: set[int] = set()
         self.now_s = 0.0
         self.records: dict[int, tuple[int, str | None]] = {}
         self.ids: Mapping[int, tuple[str, ...]] | Exception = {}
@@ -32,6 +33,9 @@ class Stage:
         monkeypatch.setattr(transaction_watch, "transactional_ids", self.transactional_ids)
         monkeypatch.setattr(transaction_watch.time, "monotonic", lambda: self.now_s)
         self.watch = TransactionWatch({}, self, wall_ms=self.wall_ms, groups_in=lambda partition: 3)
+
+    def is_stopped(self, partition: int) -> bool:
+        return partition in self.stopped
 
     def wall_ms(self) -> int:
         return BOOT_MS + round(self.now_s * 1000)
@@ -137,6 +141,17 @@ def test_after_a_restart_the_record_says_since_when(stage: Stage, caplog: pytest
     assert caplog.messages == [], "its name is asked for by the watch's own thread"
     stage.watch.tell(stage.now_s)
     assert caplog.messages[0].endswith("groups is as of then; the transactional id is not known")
+
+
+def test_where_reading_has_stopped_it_is_not_known_whether_one_is_open(stage: Stage) -> None:
+    stage.until(3)
+    stage.held_back = {0: 10}
+    stage.until(8)
+    assert stage.watch.ages_s() == {0: 4.0, 1: 0.0}
+    stage.stopped = {0}
+    assert stage.watch.ages_s() == {1: 0.0}
+    stage.stopped = {0, 1}
+    assert stage.watch.ages_s() == {}
 
 
 def test_a_reader_that_lags_is_not_held_back(stage: Stage) -> None:

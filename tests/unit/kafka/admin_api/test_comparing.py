@@ -104,6 +104,14 @@ def comparer_of(groups: Groups) -> MirrorComparison:
     return comparer
 
 
+def test_nothing_is_compared_while_it_is_not_known_how_far_the_topic_is_read() -> None:
+    groups = Groups(CLASSIC)
+    comparer = comparer_of(groups)
+    assert comparer.is_at_work
+    groups.lag = {}
+    assert not comparer.is_at_work
+
+
 def test_a_difference_counts_when_it_is_there_again_and_goes_with_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kshadow")
     comparer = comparer_of(Groups(CLASSIC))
