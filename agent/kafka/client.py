@@ -8,6 +8,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -70,6 +72,48 @@ def _with_token(conf: Mapping[str, Any]) -> dict[str, Any]:
             told(error)
 
     return {**librdkafka_properties(conf), "oauth_cb": source.on_refresh, "error_cb": on_error}
+
+
+CERTIFICATE_FILES = (
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.crl.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+)
+"""Properties that name files of certificates and keys; `ssl.ca.location` may name a directory of them."""
+
+
+class CertificateFiles:
+    """The files of certificates and keys that a client's properties name.
+
+    librdkafka reads them once, as a client is made: one that was renewed since, only a new client shows.
+    """
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        """`conf`: librdkafka properties. What is there now counts as read."""
+        self._paths = [Path(conf[name]) for name in CERTIFICATE_FILES if conf.get(name)]
+        self._read = self._content()
+
+    def are_renewed(self) -> bool:
+        """Whether they hold something else than was read last, which then counts as read. Not while one of them
+        cannot be read, as between two that replace each other."""
+        found = self._content()
+        if found is None or found == self._read:
+            return False
+        self._read = found
+        return True
+
+    def _content(self) -> bytes | None:
+        seen = blake2b()
+        try:
+            for path in self._paths:
+                for file in sorted(path.iterdir()) if path.is_dir() else [path] if path.exists() else []:
+                    if file.is_file():
+                        seen.update(blake2b(file.read_bytes()).digest())
+        except OSError:
+            return None
+        return seen.digest()
 
 
 def ignore_error(error: KafkaError) -> None:

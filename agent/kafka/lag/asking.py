@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it is documented
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
 from agent.core.end_offsets import PartitionId
-from agent.kafka.client import ignore_error, kafka_errors, new_admin_client, quiet
+from agent.kafka.client import CertificateFiles, ignore_error, kafka_errors, new_admin_client, quiet
 from agent.kafka.source.client import misconfigured
+from agent.kafka.source.errors import SourceError
 
 BATCH = 2_000
 """Partitions of one question: its answer is made in one go, and others wait for that; some 10 ms."""
@@ -73,9 +75,20 @@ class OffsetRequests:
         self.requests = Counter(dict.fromkeys(OffsetOutcome, 0))
         """Questions by how they ended, one for each batch."""
         self._is_stopped = is_stopped
-        properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": ignore_error}
+        self._properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": ignore_error}
+        self._files = CertificateFiles(conf)
+        self._admin = self._new_client()
+
+    def _new_client(self) -> AdminClient:
         with kafka_errors(misconfigured):
-            self._admin = new_admin_client(properties)
+            return new_admin_client(self._properties)
+
+    def heed_certificates(self) -> None:
+        """Nothing was answered: if files of certificates were renewed since the client was made, go on with a new
+        one."""
+        if self._files.are_renewed():
+            with suppress(SourceError):  # half of them are renewed: the other half is still to come
+                self._admin = self._new_client()
 
     def high_watermarks(self, places: Iterable[PartitionId]) -> OffsetAnswers:
         """High watermarks."""

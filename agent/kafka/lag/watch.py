@@ -217,6 +217,7 @@ class LagWatcher(BackgroundThread):
                 log.info("the ends of all partitions are seen again")
         elif answers.errors:
             self._backoff.failed(None, now)
+            self._requests.heed_certificates()
         if answers.errors and not self._is_failing:
             self._is_failing = True
             reasons = "; ".join(f"{reason} ({count})" for reason, count in answers.errors.most_common(3))

@@ -134,6 +134,11 @@ class Assignment:
         self.progress, self.left = {}, {}
         self._detach(numbers)
 
+    def go_on_with(self, consumer: Consumer) -> None:
+        """Read by another consumer, since the one before it was closed."""
+        self._consumer = consumer
+        self._attach({it: of.position or OFFSET_BEGINNING for it, of in self.progress.items() if it not in self.left})
+
     def seek_failed(self) -> bool:
         """Begin again where partitions failed; whether any did. A record or an EOF clears the error: librdkafka gives
         an EOF for each offset once, and anew after a seek, so it comes even if there is nothing new to read."""

@@ -72,6 +72,13 @@ class GroupAssignment(Assignment):
             # Another log under the same name: the group goes on, its partitions begin anew.
             self._assign(owned, timeout_s)
 
+    def go_on_with(self, consumer: Consumer) -> None:
+        """Join the group anew: what there is to read comes with its assignments."""
+        self._consumer, self._subscribed, self.joined = consumer, False, False
+        self._fresh.clear()
+        self._seeks.clear()
+        self.begin(0, 0.0)
+
     def take_in(self, partitions: Collection[int], timeout_s: float) -> None:
         """Nothing: a partition that is new comes with an assignment."""
 

@@ -18,11 +18,11 @@ import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message
 
 from agent.common.logs import LIBRDKAFKA
 from agent.core.records import LogId, RecordBatch
-from agent.kafka.client import kafka_errors, new_consumer
+from agent.kafka.client import CertificateFiles, kafka_errors, new_consumer
 from agent.kafka.source.assignment import Assignment, ChooseStarts, PartitionRule
 from agent.kafka.source.client import classify, consumer_properties, is_lost_offset, misconfigured
 from agent.kafka.source.cluster import leaders
@@ -39,6 +39,8 @@ from agent.kafka.source.progress import (
     TopicRecreated,
 )
 from agent.kafka.source.quarantine import Quarantine, WayPast, quarantine_reason
+
+log = logging.getLogger("kshadow")
 
 BATCH_RECORDS = 2_500
 """Asked for at once. The messages of one batch are dropped as those of the next are made: so few of them still find
@@ -77,20 +79,24 @@ class TopicReader:
         self._is_connected = self._closed = self._was_caught_up = False
         self._first_messages: list[Message] = []
         self._health = ReaderHealth(topic, probe_interval_s)
-        properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._health.on_client_error}
-        with kafka_errors(misconfigured):
-            # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
-            self._consumer = new_consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
-        self._identity = IdentityClient(self._consumer, properties)
+        self._properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._health.on_client_error}
+        self._files = CertificateFiles(conf)
+        self._consumer, self._identity = self._new_clients()
         self.quarantine = Quarantine()
         """What was passed over."""
-        self._way_past = WayPast(properties, topic)
+        self._way_past = WayPast(self._properties, topic)
         self._moved: set[int] = set()
         """Partitions that were moved past something, and have not come to their ends since. librdkafka (2.16) goes
         on within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost,
         and that they are may be told when records from behind the batch have come."""
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts, is_start_slow=callable(start))
+
+    def _new_clients(self) -> tuple[Consumer, IdentityClient]:
+        with kafka_errors(misconfigured):
+            # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
+            consumer = new_consumer(self._properties, logger=logging.getLogger(LIBRDKAFKA))
+        return consumer, IdentityClient(consumer, self._properties)
 
     def __enter__(self) -> TopicReader:
         return self
@@ -241,6 +247,7 @@ class TopicReader:
                 self.connect(max(timeout_s, PROBE_TIMEOUT_S))
             except (SourceUnreachable, SourceDenied) as error:
                 self._health.error = error
+                self._heed_certificates()
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
         runs = self._accept(self._consume(deadline))
@@ -352,10 +359,26 @@ class TopicReader:
                 self.partition_count = count
         except SourceError as error:
             self._health.probe_failed(error)
+            self._heed_certificates()
             return
         self._health.works()
         if self._assignment.seek_failed():
             self._health.probe_soon()
+
+    def _heed_certificates(self) -> None:
+        """Nothing works: if files of certificates were renewed since the clients were made, go on with new ones."""
+        if not self._files.are_renewed():
+            return
+        try:
+            consumer, identity = self._new_clients()
+        except SourceError as error:
+            log.warning("%s: the files of certificates or keys were renewed, and do not do: %s", self.topic, error)
+            return
+        log.info("%s: the files of certificates or keys were renewed: connecting with these", self.topic)
+        self._way_past.close()
+        self._consumer.close()
+        self._consumer, self._identity, self._first_messages = consumer, identity, []
+        self._assignment.go_on_with(consumer)
 
 
 def _fixed(start: Mapping[int, int]) -> ChooseStarts:

@@ -30,6 +30,7 @@ from agent.kafka.client import (
     NO_SUCH_TOPIC,
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
+    CertificateFiles,
     error_text,
     is_login_failure,
     kafka_errors,
@@ -98,6 +99,7 @@ class TopicSink:
                     f"property {name}: kshadow needs {value!r} to lose no history, got {conf[name]!r}"
                 )
         self._conf, self._topic, self._create, self._patience_s = conf, topic, create, patience_s
+        self._files = CertificateFiles(conf)
         self._checked = False
         self._smaller = 0
         self._one_by_one = False
@@ -115,6 +117,8 @@ class TopicSink:
         if batch is not self._events:
             self._events, self._done, self._rejected = batch, bytearray(len(batch)), []
             self._sent = 0
+        if self._files.are_renewed():
+            self._close_producer()  # it goes on with what they held before
         deadline = time.monotonic() + self._patience_s
         while True:
             if not self._checked:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaError
 
-from agent.kafka.client import error_text
+from agent.kafka.client import CertificateFiles, error_text
 
 AT = "sasl_ssl://127.0.0.1:9093/bootstrap"
 OURS, THEIRS = "the broker refuses this client's certificate", "the broker's certificate is refused here"
@@ -35,3 +37,39 @@ def test_what_is_wrong_with_which_certificate(code: int, said: str, told: str | 
 def test_closed_without_a_word() -> None:
     text = error_text(KafkaError(KafkaError._ALL_BROKERS_DOWN, "0/2 brokers are down"))
     assert text == "no broker answers: they are down, or their ports want another security.protocol"
+
+
+def test_files_that_are_renewed(tmp_path: Path) -> None:
+    directory, certificate = tmp_path / "authorities", tmp_path / "certificate.pem"
+    directory.mkdir()
+    certificate.write_text("1")
+    conf = {
+        "ssl.ca.location": str(directory),
+        "ssl.certificate.location": str(certificate),
+        "ssl.key.location": str(tmp_path / "not there yet"),
+        "ssl.crl.location": "",
+        "sasl.username": "u",
+    }
+    files = CertificateFiles(conf)
+    assert not files.are_renewed()
+    certificate.write_text("1")
+    assert not files.are_renewed(), "the same again"
+    for renew in (
+        lambda: certificate.write_text("2"),
+        lambda: (directory / "new.pem").write_text("3"),
+        lambda: (tmp_path / "not there yet").write_text("4"),
+    ):
+        renew()
+        assert files.are_renewed()
+        assert not files.are_renewed(), "it counts as read"
+    link, other = tmp_path / "link.pem", tmp_path / "other.pem"
+    other.write_text("5")
+    link.symlink_to(certificate)
+    files = CertificateFiles({"ssl.certificate.location": str(link)})
+    link.unlink()
+    link.symlink_to(other)
+    assert files.are_renewed(), "as Kubernetes renews what it mounts"
+
+
+def test_who_names_none_has_none_that_are_renewed() -> None:
+    assert not CertificateFiles({"bootstrap.servers": "b:9092", "ssl.ca.location": "probe"}).are_renewed()
