@@ -213,6 +213,10 @@ def _handshake(endpoint: Endpoint, stream: socket.socket, conf: Mapping[str, str
         found = "a broker older than Kafka 2.4; kshadow is tested with 3.9 and 4.x"
         endpoint.add("protocol", CheckOutcome.WARNING, tried, found)
         return
+    if handshake.METADATA not in versions.apis:
+        found = "a controller (KRaft), not a broker: it does not tell clients of topics"
+        endpoint.add("protocol", CheckOutcome.FAILED, tried, found, "the port of a broker's listener for clients")
+        return
     wants_login = uses_sasl(conf)
     login = _ask_for_login(stream, mechanism(conf) if wants_login else _NO_MECHANISM)
     endpoint.versions = versions

@@ -223,8 +223,11 @@ def check_placement(request: DoctorRequest, sample: TopicSample, partitions: int
         return trial.ok(
             f"Kafka's, {'as told' if told == 'kafka' else 'as the form of the cluster id has it'}; {found}"
         )
-    fix = "--group-partitioner kafka or redpanda; until then --group reads the partitions of both"
-    return trial.warning(f"not known: {found}", fix)
+    fixes = ["--group-partitioner kafka or redpanda; until then --group reads the partitions of both"]
+    if placement.elsewhere:
+        found += f", {placement.elsewhere} where neither Kafka's nor Redpanda's does"
+        fixes.append("was the topic's number of partitions changed? Then read all of it, without --group")
+    return trial.warning(f"not known: {found}", *fixes)
 
 
 def check_clocks(sample: TopicSample) -> Check:

@@ -257,6 +257,15 @@ def test_a_plain_broker_and_its_troubles(tmp_path: Path) -> None:
         assert not admin.list_topics(timeout=10).topics, "nor did our questions make it"
         faults.create(broker, PARTITIONS)
         assert failed(conf, timeout_s=30) == []
+        properties = dict(
+            line.split("=", 1) for line in (broker.directory / "server.properties").read_text().splitlines()
+        )
+        _, _, controller = properties["controller.quorum.voters"].partition("@")
+        (bad,) = failed({"bootstrap.servers": controller})
+        assert (bad.check, bad.found) == (
+            "protocol",
+            "a controller (KRaft), not a broker: it does not tell clients of topics",
+        )
         producer = Producer({**conf, "client.id": "__admin_client", "log_level": 0})
         producer.produce(TOPIC, b"value", b"\x7f\xffkey", partition=1)
         assert producer.flush(20) == 0
