@@ -142,8 +142,7 @@ def _check_protocol(
         found, fix = _failed_connection(error), f"see what listens on {endpoint.address}: it should be a Kafka broker"
         # TLS 1.3 refuses a client's certificate only after the handshake.
         if isinstance(error, ssl.SSLError) and "CERTIFICATE" in (error.reason or "").upper():
-            found = f"the broker refuses our certificate, or that there is none: {_reason(error)}"
-            fix = "-X ssl.certificate.location=FILE -X ssl.key.location=FILE, signed by whom the broker trusts"
+            found, fix = _refused_ours(error, conf)
         elif by_tls is None and (other := detect_protocol(endpoint, timeout_s, by_tls=True)):
             found = f"the port wants TLS ({other}), and security.protocol is {protocol(conf)}"
             fix = f"-X security.protocol={other}, or the port of another listener"
@@ -202,6 +201,18 @@ def _refused(
         found = f"{subject} is signed by {issuer}, which is not among {trusted} ({said})"
         return found, f"-X ssl.ca.location=FILE, with the certificate of {issuer}"
     return f"{subject}: {said}", "have the certificate made anew"
+
+
+def _refused_ours(error: ssl.SSLError, conf: Mapping[str, str]) -> tuple[str, str]:
+    """That the broker does not let us in without a certificate, or with this one, and what to do."""
+    location = conf.get("ssl.certificate.location") or conf.get("ssl.keystore.location")
+    if location is None and not conf.get("ssl.certificate.pem"):
+        found = f"the broker wants a certificate of ours, and none is given: {_reason(error)}"
+        return found, "-X ssl.certificate.location=FILE -X ssl.key.location=FILE, signed by whom the broker trusts"
+    fix = "renew it if it has expired, and have it signed by whom the broker trusts"
+    if "ssl.certificate.location" in conf:
+        fix += f": openssl x509 -noout -enddate -issuer -in {shlex.quote(conf['ssl.certificate.location'])}"
+    return f"the broker refuses our certificate{f' in {location}' if location else ''}: {_reason(error)}", fix
 
 
 def _handshake(endpoint: Endpoint, stream: socket.socket, conf: Mapping[str, str]) -> None:

@@ -240,7 +240,13 @@ def test_a_broker_that_wants_our_certificate(tmp_path: Path) -> None:
     with secured(fetch_jars(), tmp_path, properties=PROPERTIES, client_certificates=True) as it:
         conf = it.user(USER)
         (bad,) = failed(conf)
-        assert (bad.check, "refuses our certificate" in bad.found) == ("protocol", True)
+        assert (bad.check, "wants a certificate of ours, and none is given" in bad.found) == ("protocol", True)
+        assert bad.fix[0].startswith("-X ssl.certificate.location=FILE")
+        expired = it.authority.sign("expired", begins_in=-9 * DAY, ends_in=-DAY)
+        ours = {"ssl.certificate.location": str(expired.certificate), "ssl.key.location": str(expired.key)}
+        (bad,) = failed(conf | ours)
+        assert bad.found.startswith(f"the broker refuses our certificate in {expired.certificate}: ")
+        assert bad.fix[0].endswith(f"openssl x509 -noout -enddate -issuer -in {expired.certificate}")
         signed = it.authority.sign("client")
         conf |= {"ssl.certificate.location": str(signed.certificate), "ssl.key.location": str(signed.key)}
         assert [bad.on for bad in failed(conf, observer=False, lag=False)] == [TOPIC], "in, and without rights"
