@@ -24,6 +24,7 @@ from agent.config.options import (
     TIME,
     TUNE,
     WORKERS,
+    FloatRange,
     OptionSpec,
 )
 
@@ -111,7 +112,19 @@ analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
 workers_option = option_of(WORKERS)
 broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
 """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
-SOURCE_PATH = click.Path(allow_dash=True, readable=False)
+
+
+class _SourcePath(click.Path):
+    """A PATH. Python takes an empty one for the directory that it runs in, which nobody named."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As it was typed."""
+        if value == "":
+            self.fail("expected a file, a directory or -, got an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+SOURCE_PATH = _SourcePath(allow_dash=True, readable=False)
 """What is read of it, and that it may be: whoever reads says so (exit code 3), click would call it wrong usage."""
 place_options = combined(
     option(
@@ -162,7 +175,7 @@ follow_options = combined(
     ),
     option(
         "--interval",
-        type=click.FloatRange(0.1, 3600),
+        type=FloatRange(0.1, 3600),
         default=2,
         metavar="SECONDS",
         help="How often --follow asks.",

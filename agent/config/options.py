@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
@@ -85,6 +86,17 @@ class MinDuration(Parsed):
         if value is None:
             return "never" if self._never else None
         return _in_units(value, _UNITS_MS, "ms")
+
+
+class FloatRange(click.FloatRange):
+    """Click's, without NaN: no comparison with a bound refuses that."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; `nan` is none."""
+        number = super().convert(value, param, ctx)
+        if isnan(number):
+            self.fail(f"expected a number, got {value!r}", param, ctx)
+        return number
 
 
 class NameValue(click.ParamType[tuple[str, str]]):

@@ -24,6 +24,7 @@ from agent.config.options import (
     GROUP_PARTITIONER,
     PROPERTY,
     TUNE,
+    FloatRange,
     MinDuration,
     OptionSpec,
     Parsed,
@@ -281,7 +282,7 @@ class AdminSettings:
     )
     groups_per_s: float = option(
         "--admin-rate",
-        type=click.FloatRange(0.1, 1000),
+        type=FloatRange(0.1, 1000),
         default=20,
         metavar="GROUPS",
         goes_with=("admin",),
@@ -290,7 +291,7 @@ class AdminSettings:
     )
     requests_per_s: float = option(
         "--admin-requests-per-second",
-        type=click.FloatRange(1, 10_000),
+        type=FloatRange(1, 10_000),
         default=50,
         metavar="REQUESTS",
         help="With --source admin: the most requests per second to all brokers together.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
@@ -63,7 +64,9 @@ def check_readable(paths: Iterable[str]) -> None:
 
 def is_single_use(path: str) -> bool:
     """Whether what a PATH holds is gone once it was read."""
-    return path == STDIN or Path(path).is_fifo()
+    with suppress(OSError):  # a name that is too long: whoever reads it says so
+        return path == STDIN or Path(path).is_fifo()
+    return False
 
 
 class MirrorFound(NamedTuple):

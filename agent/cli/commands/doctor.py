@@ -14,7 +14,7 @@ from agent.cli.next_command import next_command
 from agent.cli.options import broker_options, librdkafka_config, option, output_option, partitioner_option, typed
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
-from agent.config.options import Parsed
+from agent.config.options import FloatRange, Parsed
 from agent.config.values import parse_address, parse_snapshot_location
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _COLUMNS = {
 )
 @option(
     "--timeout",
-    type=click.FloatRange(0.5, 600),
+    type=FloatRange(0.5, 600),
     default=10,
     metavar="SECONDS",
     help="How long each answer may take.",

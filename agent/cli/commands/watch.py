@@ -13,6 +13,7 @@ import click
 from agent.cli.options import SOURCES, analyzer_options, exactly_one_of, option, source_options
 from agent.cli.output import echo, printable
 from agent.common.clock import now_ms
+from agent.config.options import FloatRange
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
@@ -26,7 +27,7 @@ MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 3600.0
 @analyzer_options
 @option(
     "--interval",
-    type=click.FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
+    type=FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
     default=2.0,
     metavar="SECONDS",
     help="How often to ask.",

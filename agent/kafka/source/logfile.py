@@ -31,14 +31,14 @@ ADVICE = (
 
 def broker_log_file(path: Path) -> Path:
     """The log that a PATH means: the file itself, or `server.log` in a directory. Raises `SourcePathError`."""
-    if path.is_dir():
-        if not (path / "server.log").exists():
-            raise SourcePathError(f"{path}: expected a broker's log or a directory with a server.log; {ADVICE}")
-        path = path / "server.log"
-    if path.exists() and not path.is_file():
-        # To open a pipe would wait for its writer.
-        raise SourcePathError(f"{path}: expected a broker's log, a file; {ADVICE}")
     try:
+        if path.is_dir():
+            if not (path / "server.log").exists():
+                raise SourcePathError(f"{path}: expected a broker's log or a directory with a server.log; {ADVICE}")
+            path = path / "server.log"
+        if path.exists() and not path.is_file():
+            # To open a pipe would wait for its writer.
+            raise SourcePathError(f"{path}: expected a broker's log, a file; {ADVICE}")
         with path.open("rb"):
             return path
     except OSError as error:

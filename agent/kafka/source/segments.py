@@ -266,13 +266,15 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
         numbered = {number: child for child in path.iterdir() if (number := _number(child)) is not None}
         # A broker may write its own `.log` files beside them.
         if numbered and _number(path.absolute()) is None:
-            return [_directory(numbered[number], number) for number in sorted(numbered)]
-        if _number(path.absolute()) is not None or any(path.glob("*.log")):
-            return [_directory(path, _partition_of(path.absolute(), partition))]
+            logs = [_directory(numbered[number], number) for number in sorted(numbered)]
+        else:
+            logs = [_directory(path, _partition_of(path.absolute(), partition))]
+        if any(log.segments for log in logs):
+            return logs
     except OSError as error:
         place = error.filename or path
         raise SourcePathError(f"{place}: expected a readable directory: {error.strerror}") from error
-    raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
+    raise SourcePathError(f"{path}: expected .log segments, or directories {TOPIC}-N with some, got neither")
 
 
 def discover_all(paths: Iterable[str | Path]) -> list[PartitionLog]:

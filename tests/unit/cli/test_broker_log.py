@@ -85,6 +85,9 @@ def test_wrong_usage(command: list[str], tmp_path: Path) -> None:
     result = kshadow(*command, "--broker-log", tmp_path / "nothing")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "expected a broker's log that can be read: No such file or directory" in result.stderr
+    result = kshadow(*command, "--broker-log", "x" * 300)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "expected a broker's log that can be read: File name too long" in result.stderr
     (tmp_path / "server.log").touch()
     result = kshadow(*command, "--broker-log", tmp_path, "--broker-log-timezone", "Mars/Olympus")
     assert (result.exit_code, result.stdout) == (2, "")

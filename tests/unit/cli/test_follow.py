@@ -167,7 +167,7 @@ def test_a_reader_that_goes_away() -> None:
             process.stderr.close()
 
 
-# 1-6: what does not go with it.
+# 1-7: what does not go with it.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -177,6 +177,8 @@ def test_a_reader_that_goes_away() -> None:
         (["lag", "g", "--agent", "http://localhost:1", "--sort-by", "lag"], "--sort-by is for what is over"),  # 4
         (["groups", "--agent", "http://localhost:1", "-X", "a=b"], "--property goes with --bootstrap-server"),  # 5
         (["groups"], "exactly one of"),  # 6
+        # 7: greater than no bound and less than none, and no time can be waited for so long
+        (["groups", "--agent", "http://localhost:1", "--interval", "nan"], "expected a number, got 'nan'"),
     ],
 )
 def test_refusals(arguments: list[str], said: str) -> None:

@@ -117,6 +117,8 @@ def test_bad_data_does_not_hide_the_good() -> None:
         (["--agent", "http://"], {}, "got 'http://'"),  # 10: no host
         (["--agent", "http://x:99999"], {}, "got 'http://x:99999'"),  # 11: no port
         (["--agent", "localhost:9308"], {}, "got 'localhost:9308'"),  # 12: no scheme, as one would type it
+        (["--from", ""], {}, "expected a file, a directory or -, got an empty text"),  # 13: not the working directory
+        (["--from", "x" * 300], {}, "File name too long"),  # 14
     ],
 )
 def test_wrong_usage(arguments: list[str], env: dict[str, str], said: str) -> None:

@@ -182,8 +182,15 @@ def test_paths_of_each_form(tmp_path):
 
 
 def test_a_partition_without_segments_has_no_records(tmp_path):
-    (tmp_path / "__consumer_offsets-1").mkdir()
-    assert discover(tmp_path) == [PartitionLog(1, ())]
+    bare = tmp_path / "__consumer_offsets-1"
+    bare.mkdir()
+    (bare / f"{0:020}.timeindex").touch()
+    # Kafka keeps at least one segment: this is a copy that lacks them.
+    for place in (tmp_path, bare):
+        with pytest.raises(SourcePathError, match=r"expected \.log segments, or .* with some, got neither"):
+            discover(place)
+    log = write(tmp_path, batch(0), partition=2)
+    assert discover(tmp_path) == [PartitionLog(1, ()), log]
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_places_are_looked_at_before(tmp_path: Path) -> None:
         f"{tmp_path}/", ""
     )
     said = refused("backfill", "--from", "h", "--out", "o")
-    assert "expected .log segments or directories __consumer_offsets-N, got neither" in said
+    assert "expected .log segments, or directories __consumer_offsets-N with some, got neither" in said
     (tmp_path / "c" / "offsets").mkdir(parents=True)
     said = refused("stream", "--reads", "history", "--history", "h", "--out", "o", "--checkpoint", "c")
     assert "got a directory of others" in said
