@@ -64,14 +64,17 @@ class _InvalidProblem(Exception):
 def read_problems(stream: BinaryLines) -> Iterator[AssignorProblem | InvalidLine]:
     """Each line's problem, in order; empty lines are passed over."""
     number = 0
-    while data := stream.readline(_MAX_LINE_BYTES):
-        number += 1
-        if not data.strip():
-            continue
-        try:
-            yield _problem_of(_parsed(data))
-        except _InvalidProblem as error:
-            yield InvalidLine(number, str(error))
+    try:
+        while data := stream.readline(_MAX_LINE_BYTES):
+            number += 1
+            if not data.strip():
+                continue
+            try:
+                yield _problem_of(_parsed(data))
+            except _InvalidProblem as error:
+                yield InvalidLine(number, str(error))
+    except OSError as error:
+        yield InvalidLine(number + 1, f"expected more lines or the end of the file, got {error}")
 
 
 def _parsed(data: bytes) -> Any:

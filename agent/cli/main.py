@@ -171,7 +171,10 @@ def _end_early(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _replace_closed_streams() -> None:
-    """Where standard output was closed (`>&-`), writing to it fails as on a full disk: nothing is lost unsaid."""
+    """Where standard output was closed (`>&-`), writing to it fails as on a full disk: nothing is lost unsaid. Where
+    standard input was (`<&-`), reading it fails: it is no empty one."""
+    if sys.stdin is None:
+        sys.stdin = open(os.open(os.devnull, os.O_WRONLY))  # noqa: SIM115  # as the others
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
     if sys.stdout is None:

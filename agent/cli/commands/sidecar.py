@@ -168,7 +168,10 @@ def inject(
 def _text(file: BinaryIO) -> str:
     from agent.tools.sidecar.manifests import ManifestError
 
-    content = file.read()
+    try:
+        content = file.read()
+    except OSError as error:
+        raise ManifestError(f"expected a readable file: {error.strerror}") from None
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -77,6 +77,25 @@ def test_a_closed_standard_output_is_told(arguments: str) -> None:
     assert (ended.returncode, ended.stderr) == (3, "Error: cannot write the output: Bad file descriptor\n")
 
 
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "groups --from -",
+        "decode -",
+        "replay -",
+        "assign -",
+        "sidecar inject - --bootstrap-server b:1 --group g --image i",
+    ],
+)
+def test_a_closed_standard_input_is_told(arguments: str) -> None:
+    line = f"exec {shlex.join(COMMAND)} {arguments} <&-"
+    ended = subprocess.run(["sh", "-c", line], cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert "Bad file descriptor" in ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_a_reader_that_went_away(size: int) -> None:
     reading, writing = os.pipe()
