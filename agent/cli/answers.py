@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple, NoReturn, Protocol
 
 import click
@@ -122,15 +123,16 @@ def no_such_group(answers: Answers, group: str, code: int = 1) -> NoReturn:
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
     if reason := answers.unseen_reason(group):
         text += f": {reason}"
-    similar = _similar(group, answers.group_names())
+    similar = similar_names(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"
     warn(f"{text}; did you mean {similar}?" if similar else f"{text}; {lists} those there are")
     raise click.exceptions.Exit(code)
 
 
-def _similar(group: str, groups: list[str]) -> str:
+def similar_names(group: str, groups: Iterable[str]) -> str:
+    """Groups that may have been meant by a name that is none's, for a question; empty where none is like it."""
     from difflib import get_close_matches
 
     # Comparing takes the product of two lengths; it is for typing errors.
-    names = [name for name in groups[:MAX_COMPARED] if len(name) <= MAX_TEXT]
+    names = [name for name in islice(groups, MAX_COMPARED) if len(name) <= MAX_TEXT]
     return " or ".join(map(repr, get_close_matches(group[:MAX_TEXT], names)))

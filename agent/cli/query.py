@@ -12,6 +12,7 @@ import click
 from agent.cli.output import print_rows
 from agent.cli.sort_filter import Row, sort_rows
 from agent.cli.tables import Column
+from agent.cli.text import iso_time
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
@@ -45,6 +46,12 @@ class Query:
         from agent.cli.options import resolve_range
 
         return resolve_range(self.ctx.params["since"], self.ctx.params["until"], answers.now_ms)
+
+    def nothing_in_range(self, answers: Answers, since_ms: int | None, otherwise: str) -> str:
+        """What a table says in place of rows: of a time that has not come, not that nothing was in it."""
+        if since_ms is None or since_ms <= answers.now_ms:
+            return otherwise
+        return f"(nothing is known of that time: what there is ends at {iso_time(answers.now_ms)})"
 
     def print_rows(
         self,

@@ -81,8 +81,12 @@ def findings(
         _follow(query, since, is_wanted)
     with query.open(history=True, tables=True) as answers:
         since_ms, until_ms = query.range_ms(answers)
-        rows = list(filter(is_wanted, answers.findings(since_ms, until_ms)))
-        query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty="no findings")
+        found = answers.findings(since_ms, until_ms)
+        for group in sorted({*groups} - {event["group"] for event in found}):
+            _refuse_unknown_group(answers, group)
+        rows = list(filter(is_wanted, found))
+        empty = query.nothing_in_range(answers, since_ms, "no findings")
+        query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty)
         if since_ms is not None or until_ms is not None:
             _warn_of_gaps(answers, groups, since_ms or 0)
         if only and not rows:
@@ -142,6 +146,14 @@ def _refuse_unknown(only: tuple[str, ...]) -> None:
         select_analyzers(only)
     except AnalyzerConfigError as error:
         raise click.UsageError(f"--analyzer: {error}") from error
+
+
+def _refuse_unknown_group(answers: Answers, group: str) -> None:
+    """That a group has no finding is an answer only where there is that group, or was."""
+    from agent.cli.answers import no_such_group
+
+    if group not in answers.group_names() and answers.timeline(group) is None:
+        no_such_group(answers, group)
 
 
 def _warn_of_unknown(only: tuple[str, ...]) -> None:

@@ -90,6 +90,7 @@ def replay(
       kshadow replay /var/lib/kafka/data | jq 'select(.type == "rebalance")'
       kshadow replay /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
+    from agent.cli.answers import similar_names
     from agent.cli.data_source import source_errors_reported
     from agent.kafka.source.brokerlog import BrokerLogs
     from agent.kafka.source.time_zones import time_zone
@@ -110,16 +111,17 @@ def replay(
             lag_source=None if samples is None else _sampled_lags(samples, cluster),
         )
     logs.report(warn)
-    rows = [
-        event
-        for event in loaded.events()
-        if is_about(event, groups, match) and event_matches(event, event_types, causes)
-    ]
+    events = loaded.events()
+    rows = [event for event in events if is_about(event, groups, match) and event_matches(event, event_types, causes)]
     if sort_by:
         rows = sort_rows(rows, sort_by, _COLUMNS)
     if output == "table":
         rows = [{**row, "at": iso_time(row["at_ms"]), "what": _what(row)} for row in rows]
     print_rows(rows, output, _COLUMNS, empty="no events")
+    known = sorted({group for event in events if isinstance(group := event["group"], str)})
+    for group in (it for it in groups if it not in known):
+        similar = similar_names(group, known)
+        warn(f"(no event is of a group {group!r}{f'; did you mean {similar}?' if similar else ''})")
     if loaded.report(warn):
         ctx.exit(1)
 

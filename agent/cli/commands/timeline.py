@@ -75,7 +75,8 @@ def timeline(
         what = "nothing like that" if event_types or causes else "nothing"
         # The table's columns are made of events; their own fields have other names.
         names = {} if query.is_table else {"cost": "stopped_partition_ms", "event": "type"}
-        query.print_rows(rows[left_out:], _COLUMNS, shown=_shown, names=names, empty=f"{what} happened in that time")
+        empty = query.nothing_in_range(answers, since_ms, f"{what} happened in that time")
+        query.print_rows(rows[left_out:], _COLUMNS, shown=_shown, names=names, empty=empty)
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")
         if (kept_ms := lost_before_ms(past.complete_since_ms, since_ms)) is not None:

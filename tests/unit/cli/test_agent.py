@@ -191,7 +191,10 @@ def test_findings() -> None:
         assert found("--until", "90s") == ["idle_members", "rebalance_storm"]
         assert found("--severity", "warning") == ["coordinator_hotspot"]
         assert found("--analyzer", "idle_members") == found("--group", "ads-eos") == ["idle_members"]
-        assert found("--group", "nobody") == []
+        assert found("--group", "geo-stream") == []
+        nobody = kshadow("findings", "--agent", url, "-o", "ndjson", "--group", "ads-eso")
+        assert (nobody.exit_code, nobody.stdout) == (1, "")
+        assert nobody.stderr == f"Error: no group 'ads-eso' at {url}; did you mean 'ads-eos'?\n"
         table = lines(kshadow("findings", "--agent", url, "--since", "1h"))
         assert [row.split()[2:] for row in table[1:]] == [
             ["-", *iso_time(now - 3 * m.MINUTE).split(), "info", "idle_members", "ads-eos", *SAID],

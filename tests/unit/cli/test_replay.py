@@ -79,8 +79,11 @@ def test_options() -> None:
     some = kshadow("replay", SEGMENTS, "--group", "ads-eos", "--group", "fraud-848", "--cluster", "east")
     expected = [{**it, "cluster": "east"} for it in events if it["group"] in ("ads-eos", "fraud-848")]
     assert [json.loads(it) for it in lines(some)] == expected
-    assert kshadow("replay", SEGMENTS, "--group", "nobody").stdout == ""
-    assert kshadow("replay", SEGMENTS, "--group", "nobody", "-o", "table").stderr == "no events\n"
+    near = kshadow("replay", SEGMENTS, "--group", "ads-eso", "--group", "fraud-848", "--cause", "session_timeout")
+    assert (near.exit_code, near.stdout) == (0, "")
+    assert near.stderr == "(no event is of a group 'ads-eso'; did you mean 'ads-eos'?)\n"
+    none = kshadow("replay", SEGMENTS, "--group", "nobody", "-o", "table")
+    assert (none.stdout, none.stderr) == ("", "no events\n(no event is of a group 'nobody')\n")
 
 
 def test_the_table_tells_each_type_of_event() -> None:

@@ -152,6 +152,20 @@ def test_no_findings() -> None:
         assert (result.exit_code, result.stdout) == (0, said)
 
 
+def test_no_findings_of_a_group_that_there_is_not() -> None:
+    """That none was found, of a name that was mistyped, would be a false all-clear."""
+    source = ("--from", SEGMENTS, "--since", "0")
+    for output in FORMATS:
+        near = kshadow("findings", *source, "-o", output, "--group", "geo-stream", "--group", "pricing-pol")
+        assert (near.exit_code, near.stdout) == (1, "")
+        assert near.stderr == f"Error: no group 'pricing-pol' in {SEGMENTS}; did you mean 'pricing-poll'?\n"
+    calm = kshadow("findings", *source, "--group", "ads-eos")
+    assert (calm.exit_code, calm.stderr) == (0, "no findings\n")
+    gone = "\n".join(line(*it, timestamp=1_000) for it in (b.new_group("gone"), b.no_classic_group("gone")))
+    past = kshadow("findings", "--from", "-", "--group", "gone", stdin=gone)
+    assert (past.exit_code, past.stderr) == (0, "no findings\n"), "it was there"
+
+
 def test_bad_data_is_said() -> None:
     good = line(*b.new_group("g"))
     for command in (["timeline", "g"], ["explain", "g"], ["findings"]):
@@ -175,6 +189,10 @@ def test_a_time_of_which_nothing_is_known() -> None:
     assert before.stderr.startswith("(nothing is known of that time: the group's first event is from 2026-11-21 07:2")
     assert inside.stderr == ""
     assert "to 2026-11-21" not in after.stdout, "no range ends before it begins"
+    for command in (["timeline", "fraud-848"], ["findings", "--group", "fraud-848"]):
+        later = kshadow(*command, "--from", SEGMENTS, "--since", "2036-01-01")
+        assert (later.exit_code, later.stdout) == (0, "")
+        assert later.stderr == after.stderr
 
 
 def test_an_open_finding_says_as_of_when_its_summary_is() -> None:
