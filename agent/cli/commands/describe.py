@@ -46,9 +46,10 @@ def describe(query: Query, /, group: str, topics: tuple[str, ...], sort_by: tupl
     with query.open(group, lag=True) as answers:
         form = find_group(answers, group)
         offsets = [row for row in form["offsets"] if matches_any(row["topic"], topics)]
+        none = "none of such a topic" if form["offsets"] else "none"
         form = {**form, "offsets": sort_rows(offsets, sort_by, _OFFSET_COLUMNS)}
         if query.is_table:
-            _print_group(form, none="none of such a topic" if topics else "none")
+            _print_group(form, none=none)
         else:
             print_value(form, query.output)
 

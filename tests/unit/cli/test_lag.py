@@ -13,6 +13,7 @@ from agent.cli.commands.lag import lag_rows
 from agent.presentation.json_views import NO_LAG, describe_json
 from agent.serving.server import serving
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP, Log, commit, run_of
 from tests.unit.serving.routes.replayed import Replayed
@@ -42,6 +43,8 @@ def test_a_topic_that_the_group_has_not() -> None:
     assert (table.exit_code, table.stderr) == (0, f"no offsets of such a topic\n{UNKNOWN}")
     described = kshadow("describe", "pricing-poll", "--from", SEGMENTS, "--topic", "zz")
     assert described.stdout.endswith("\nCommitted offsets: none of such a topic\n")
+    bare = kshadow("describe", "bare", "--from", "-", "--topic", "zz", stdin=line(*b.new_group("bare")))
+    assert bare.stdout.endswith("\nCommitted offsets: none\n"), "it has none of any topic"
 
 
 class Lagging(Replayed):
