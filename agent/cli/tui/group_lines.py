@@ -12,14 +12,19 @@ from agent.cli.tui.fleet_lines import STATE_STYLES, severity_mark
 from agent.cli.tui.group_state import GroupState
 from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_number, sparkline, wrapped
 from agent.cli.tui.poller import GroupExplanation
+from agent.common.units import MINUTE_MS
 from agent.core.causes import cause_info
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs
+from agent.presentation.narrative.sampling import COUNTED_AS_LAG
 from agent.presentation.narrative.staleness import reservations
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.words import clock, count, day, duration
+from agent.presentation.schemas.views import OFFSETS_SEEN
 
 MAX_ENTRIES = 300
 """Lines of what happened that are shown."""
+OLD_OFFSETS_MS = MINUTE_MS
+"""From so old on it is said when sampled offsets were read: they are read every 20 seconds where all is well."""
 MAX_LAGGING_SHOWN = 3
 """Partitions that are named for their lag."""
 
@@ -75,6 +80,10 @@ def lag_section(watched: GroupState, width: int, height: int = 1) -> list[Line]:
     most = f", at most {short_number(max(known))}" if known else ""
     span = f" in {duration(watched.lag[-1][0] - watched.lag[0][0])}" if len(watched.lag) > 1 else ""
     out = [heading("Lag", f"{now}{most}{span}", width)]
+    seen_ms = form.get(OFFSETS_SEEN)
+    if isinstance(seen_ms, int) and (age_ms := watched.at_ms - seen_ms) >= OLD_OFFSETS_MS:
+        text = f"the committed offsets were read {duration(age_ms)} ago; {COUNTED_AS_LAG}"
+        out += wrapped([(" ▲ ", "warn")], text, width, "warn", indent=3)
     if len(watched.lag) > 1:
         # Few points on a wide screen: no bar is stretched, so they begin at the left.
         cells = min(width - 2, len(watched.lag))

@@ -155,9 +155,10 @@ class FleetScreen(WatchScreen):
         calm = height - 6 - (0 if fleet is None else max(len(fleet.rows), self.groups.line_count))
         news = 0 if height < 16 else 3 if height < 30 else max(8, min(calm, height // 2))
         news = min(news, len(self.state.changes))
-        trouble = 1 if self.state.failure is not None else 0
+        # Before one group and the keys there is no room for the reason: the first line says that the source is away.
+        trouble = 1 if self.state.failure is not None and height > 5 else 0
         bar = self.query_one("#news", Bar)
-        bar.styles.height = news + 1 + trouble if news or trouble else 0
+        bar.styles.height = (news and news + 1) + trouble
         if fleet is not None:
             asked = fleet, self.sort, self.search
             if any(one is not other for one, other in zip(asked, self._asked, strict=True)):
@@ -183,7 +184,7 @@ class FleetScreen(WatchScreen):
         if state.failure is not None:
             tries = f"tried {times(state.failure.tries)}: " if state.failure.tries > 1 else ""
             out.append(((f" {tries}{display_text(state.failure.reason, 300)}", "bad"),))
-        if state.changes and height > len(out) + 1:
+        if height > len(out) + 1:
             out.append(of_group.heading("Latest", "", width))
             out += change_lines(state.changes, width, height - len(out))
         return out

@@ -144,6 +144,11 @@ def test_an_agent_that_goes_and_comes_back() -> None:
             it.until("● caught up")
         # What was known stays.
         it.until("✖ AWAY", "tried", f"no agent answers at {url}", "pricing-poll")
+        it.resize(20, 6)
+        it.until("✖ AWAY", "tried", ">", lambda text: "q quit" in text.split("\n")[5])
+        it.resize(20, 5)
+        it.until("✖ AWAY", ">", lambda text: "q quit" in text.split("\n")[4])
+        it.resize(80, 24)
         replayed.has_caught_up = False
         with serving(replayed, port=port):
             it.until("◌ not ready")

@@ -248,6 +248,21 @@ def test_a_group_page_of_hostile_names(name: str, width: int) -> None:
         assert cell_len(text(line)) <= width, text(line)
 
 
+def test_the_age_of_offsets_that_were_looked_at() -> None:
+    """Lag counts from them: what was committed since is in it."""
+    form = {**described(lag=9), "offsets_seen_ms": m.T0}
+
+    def said(age_ms: int) -> str:
+        return " ".join(
+            " ".join(texts(group_lines.lag_section(GroupState(A, form, at_ms=m.T0 + age_ms), 200))).split()
+        )
+
+    assert said(59_999) == "Lag 9 records"
+    assert said(180_000) == (
+        "Lag 9 records ▲ the committed offsets were read 3 min ago; what the group has committed since counts as lag"
+    )
+
+
 REBALANCE = {
     "generation": 2,
     "previous_generation": 1,
