@@ -39,7 +39,6 @@ class GroupLags:
         self.share_watcher = None
         if self.watcher is not None and with_shares:
             self.share_watcher = ShareStateWatcher(conf, self._has_share_groups)
-        self.is_hidden = is_hidden
         self.scraped = ScrapedLags(self.ends, shows_topic, self._share_positions, is_hidden)
 
     def ends(self) -> EndOffsets:

@@ -268,8 +268,8 @@ class AgentQueries(ServedQueries):
             return None
         view, offsets = found
         shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic)) + share_offsets(shares)
-        ends, hiding = None, self._hiding()
-        if self._lags.watcher is not None and not self._lags.is_hidden(view.coordinator_partition):
+        ends, hiding, where = None, self._hiding(), view.coordinator_partition
+        if self._lags.watcher is not None and where not in hiding and not self._reader.is_stopped(where):
             ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
         form = with_quarantined(with_stale(describe_json(view, shown, ends), hiding), self._quarantined())
         for it in form["offsets"] if undated else ():
