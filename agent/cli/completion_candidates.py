@@ -97,10 +97,10 @@ def _items(names: Callable[[], list[str]], incomplete: str) -> list[Any]:
 
 
 def _is_shell_safe(name: str) -> bool:
-    """Whether it means itself in a shell, and shows what it is."""
+    """Whether it means itself in a shell, and shows what it is. A first `=` is zsh's, a first `%` fish's."""
     return (
         0 < len(name) <= MAX_NAME_LENGTH
-        and name[0] not in "-="
+        and name[0] not in "-=%"
         and all(char in _SAFE_MARKS or (char.isalnum() and char.isprintable()) for char in name)
     )
 
