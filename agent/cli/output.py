@@ -6,6 +6,7 @@ strangers wrote goes through `agent.cli.text` first, whatever the format.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -55,6 +56,11 @@ def errors_for_terminal() -> Iterator[None]:
     try:
         try:
             yield
+        except OSError as error:
+            # Of what click prints itself, and of bytes, where Python holds nothing back (PYTHONUNBUFFERED).
+            if error.errno == errno.ENOSPC and error.filename is None:
+                _fail_write(error)
+            raise
         finally:
             _flush()
     except BrokenPipeError:

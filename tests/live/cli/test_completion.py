@@ -103,7 +103,8 @@ def test_names_are_kept_for_a_while(cache: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a b", "a;b", "$(a)", "a\nb", "\x1b[2J", "'", '"', "`a`", "a|b", "*", "a\\", "~", "-o", "\u202ea", "%self"]
+    "text",
+    ["a b", "a;b", "$(a)", "a\nb", "\x1b[2J", "'", '"', "`a`", "a|b", "*", "a\\", "~", "-o", "\u202ea", "%self"],
 )
 def test_hostile_names_are_not_offered(text: str, cache: Path) -> None:
     with served(Replayed(of_log(Log().add(b.new_group(text)).add(b.new_group("größe"))))) as url:

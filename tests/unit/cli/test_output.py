@@ -70,6 +70,22 @@ def test_a_full_disk(size: int) -> None:
 
 
 @pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "run --help", "--version", "sidecar inject {} --bootstrap-server b:1 --group g --image i"]
+)
+def test_a_full_disk_under_what_others_print(arguments: str, unbuffered: str, tmp_path: Path) -> None:
+    """The image has PYTHONUNBUFFERED, with which each write fails at once."""
+    pod = tmp_path / "pod.yaml"
+    pod.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: b}]}}")
+    command = [*COMMAND, *arguments.format(pod).split()]
+    env = environment(PYTHONUNBUFFERED=unbuffered)
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, cwd=ROOT, env=env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (3, "Error: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("arguments", ["groups --from tests/data/cli/segments", "--help"])
 def test_a_closed_standard_output_is_told(arguments: str) -> None:
     line = f"exec {shlex.join(COMMAND)} {arguments} >&-"
