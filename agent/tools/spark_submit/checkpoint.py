@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import asdict, replace
 
-from agent.common.files import whole_or_not
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
 from agent.tools.spark_submit.paths import local, writes_to
@@ -50,7 +49,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
 
 
-class Files(Protocol):
+class ReadableFiles(Protocol):
     """A file system, or several. Raises `OSError`, or what it has of its own."""
 
     def names(self, directory: str) -> list[str]:
@@ -59,30 +58,27 @@ class Files(Protocol):
     def read(self, path: str) -> bytes | None:
         """What a file holds; None where there is none."""
 
+
+class Files(ReadableFiles, Protocol):
+    """One that is written to as well."""
+
     def write(self, path: str, body: bytes) -> None:
         """Write a file, whole or not at all, and the directories that it needs."""
 
 
 class LocalFileSystem:
-    """The `Files` of this machine."""
+    """The files of this machine, which are only looked at here: the job writes."""
 
     def names(self, directory: str) -> list[str]:
-        """As `Files` has it."""
+        """As `ReadableFiles` has it."""
         return os.listdir(directory) if os.path.isdir(directory) else []
 
     def read(self, path: str) -> bytes | None:
-        """As `Files` has it."""
+        """As `ReadableFiles` has it."""
         try:
             return Path(path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-    def write(self, path: str, body: bytes) -> None:
-        """As `Files` has it."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with whole_or_not(target) as file:
-            file.write(body)
 
 
 def check_checkpoint(job: Stream) -> None:
@@ -105,7 +101,7 @@ def claim(job: Stream, files: Files) -> None:
         raise SubmitError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
-def _check(job: Stream, files: Files, out: str | None) -> CheckpointOwner | None:
+def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwner | None:
     owner: CheckpointOwner | None = _read(files, f"{job.checkpoint}/{MARK}", CheckpointOwner)
     # What begins with a dot is a file that was not written to its end.
     there = sorted(it for it in files.names(job.checkpoint) if not it.startswith("."))
@@ -168,7 +164,7 @@ def _owner(job: Stream) -> CheckpointOwner:
     )
 
 
-def _read(files: Files, path: str, kind: type[Any]) -> Any:
+def _read(files: ReadableFiles, path: str, kind: type[Any]) -> Any:
     try:
         body = files.read(path)
         return None if body is None else msgspec.json.decode(body, type=kind)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent.common.files import whole_or_not
+from agent.tools.spark_submit.checkpoint import LocalFileSystem
 from agent.tools.spark_submit.command import SubmitSettings
 from agent.tools.spark_submit.jobs import Stream
 from agent.tools.spark_submit.spark import Spark
@@ -35,3 +37,14 @@ def stream(directory: Path, **more: object) -> Stream:
     """A stream of the topic whose places are below a directory."""
     places = {"out": f"{directory}/out", "checkpoint": f"{directory}/checkpoint"}
     return Stream(**{"reads": "topic", **places, **more})  # type: ignore[arg-type]
+
+
+class WritableFileSystem(LocalFileSystem):
+    """This machine's files, as the job's Hadoop writes them."""
+
+    def write(self, path: str, body: bytes) -> None:
+        """Whole or not at all."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_or_not(target) as file:
+            file.write(body)

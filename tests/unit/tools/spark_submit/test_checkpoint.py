@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from agent.tools.spark_submit import checkpoint as marks
-from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, LocalFileSystem, check_checkpoint
+from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, check_checkpoint
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Diagnosis, Stream
-from tests.unit.tools.spark_submit.doubles import stream
+from tests.unit.tools.spark_submit.doubles import WritableFileSystem, stream
 
 
 def claim(job: Stream) -> None:
     """As the job does, on this machine."""
-    marks.claim(job, LocalFileSystem())
+    marks.claim(job, WritableFileSystem())
 
 
 def test_the_same_stream_goes_on(tmp_path: Path) -> None:

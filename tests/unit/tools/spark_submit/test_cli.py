@@ -15,10 +15,10 @@ import pytest
 from click.testing import Result
 
 from agent.cli.commands.spark import spark as group
-from agent.tools.spark_submit.checkpoint import LocalFileSystem, claim
+from agent.tools.spark_submit.checkpoint import claim
 from agent.tools.spark_submit.jobs import SECRETS, Backfill, Diagnosis, Job, Kafka, Report, Rollup, Stream, job_of
 from tests.unit.cli.running import SEGMENTS, kshadow
-from tests.unit.tools.spark_submit.doubles import java, release, stream
+from tests.unit.tools.spark_submit.doubles import WritableFileSystem, java, release, stream
 
 pytestmark = pytest.mark.usefixtures("process")  # every submission asks Java for its version
 
@@ -351,7 +351,7 @@ def test_it_runs_and_gives_the_jobs_code(tmp_path: Path) -> None:
     result = spark("stream", "--reads", "topic", *source, *places, "--spark-home", home)
     said = f'kshadow: {home} 127.0.0.1 {{"sasl.password": "s3"}}\nError: no\n'
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", said)
-    claim(stream(tmp_path, out=f"{tmp_path}/o", checkpoint=f"{tmp_path}/c"), LocalFileSystem())
+    claim(stream(tmp_path, out=f"{tmp_path}/o", checkpoint=f"{tmp_path}/c"), WritableFileSystem())
     changed = spark("stream", "--reads", "topic", *source, *places, "--spark-home", home, "--cluster", "eu")
     assert changed.exit_code == 2
     assert "made with other settings (cluster: none then, eu now)" in changed.stderr
