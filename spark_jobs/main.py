@@ -3,7 +3,13 @@ everywhere in kshadow."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
+import struct
 import sys
+import termios
+import time
 from importlib import import_module
 
 from agent.common.sanitize import printable
@@ -45,6 +51,24 @@ def _is_sparks(error: Exception) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
+COPIED_S = 5.0
+"""Whoever reads what is said may have gone."""
+
+
+def _await_copied() -> None:
+    """Wait until what was said last has been read: Spark copies it to its own output until this process has ended,
+    and drops what it has not read by then, such as why a job failed."""
+    deadline = time.monotonic() + COPIED_S
+    for output in (sys.stdout, sys.stderr):
+        output.flush()
+        number = output.fileno()
+        while stat.S_ISFIFO(os.fstat(number).st_mode) and time.monotonic() < deadline:
+            (unread,) = struct.unpack("i", fcntl.ioctl(number, termios.FIONREAD, bytes(4)))
+            if not unread:
+                break
+            time.sleep(0.01)
+
+
 _JOBS = {Backfill: "backfill", Stream: "streams", Rollup: "rollups", Report: "report"}
 """The package of each kind of job, which is imported when it runs."""
 
@@ -54,4 +78,6 @@ def _run(job: Job) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    _await_copied()
+    sys.exit(code)

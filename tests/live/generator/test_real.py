@@ -99,7 +99,8 @@ def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_pat
         }
         # A list has no error, and nothing of partitions that are not loaded yet.
         until(
-            lambda: wanted <= {it.group_id for it in admin.list_consumer_groups().result(20).valid}, "all are listed"
+            lambda: wanted <= {it.group_id for it in admin.list_consumer_groups().result(20).valid},
+            said="all are listed",
         )
         seen = Counter()
         # Connect's at the end: by then all is loaded.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from agent.tools.embedded import fetch_jars
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import Authority
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPICS, READ_TOPIC, Right, Secured, secured
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -68,13 +69,6 @@ def replace_authority(cluster: Secured) -> None:
     cluster.broker.restart()
 
 
-def until(true: Callable[[], object], said: Callable[[], object], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, said()
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("group", [None, SHARED])
 def test_an_agent_goes_on_with_them_and_says_nothing_that_it_cannot_know(
     cluster: Secured, conf: dict[str, str], group: str | None
@@ -98,11 +92,11 @@ def test_an_agent_goes_on_with_them_and_says_nothing_that_it_cannot_know(
         return observed and observed.divergences
 
     try:
-        until(lambda: queries.ready().ready and lag() == 0 and divergences(), queries.ready)
+        until(lambda: queries.ready().ready and lag() == 0 and divergences(), said=queries.ready)
         assert queries.readings().behind_records == dict.fromkeys(range(PARTITIONS), 0)
         assert queries.readings().open_transaction_s == dict.fromkeys(range(PARTITIONS), 0.0)
         replace_authority(cluster)
-        until(lambda: "certificate" in queries.ready().reason, queries.ready)
+        until(lambda: "certificate" in queries.ready().reason, said=queries.ready)
         assert not queries.ready().ready
         assert "expected one that is valid now, is for this host, and is signed by whom" in queries.ready().reason
         readings = queries.readings()
@@ -113,7 +107,7 @@ def test_an_agent_goes_on_with_them_and_says_nothing_that_it_cannot_know(
         time.sleep(3)
         assert not queries.ready().ready
         Path(conf["ssl.ca.location"]).write_bytes(cluster.authority.file.read_bytes())
-        until(lambda: queries.ready().ready and lag() == 0 and divergences(), queries.ready)
+        until(lambda: queries.ready().ready and lag() == 0 and divergences(), said=queries.ready)
         assert queries.readings().behind_records == dict.fromkeys(range(PARTITIONS), 0)
     finally:
         agent.stop()

@@ -23,6 +23,7 @@ from tests.live.scenarios import faults
 from tests.live.scenarios.secured import PASSWORD, TOPIC, Right, Secured, secured
 from tests.live.scenarios.test_run import KSHADOW, Running, environment
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -167,9 +168,9 @@ def test_the_agent_runs(cluster: Secured, config: Path, tmp_path: Path) -> None:
     it = Configured(config, tmp_path / "log")
     try:
         it.await_ready()
-        faults.until(lambda: "kshadow_group_topic_lag_records{" in it.get("/metrics")[1], "it knows lag")
-        faults.until(lambda: 'outcome="answered"' in it.get("/metrics")[1], "brokers answer the observer")
-        faults.until(lambda: written(cluster) > 0, "history is written")
+        until(lambda: "kshadow_group_topic_lag_records{" in it.get("/metrics")[1], said="it knows lag")
+        until(lambda: 'outcome="answered"' in it.get("/metrics")[1], said="brokers answer the observer")
+        until(lambda: written(cluster) > 0, said="history is written")
         assert it.end() < 10
         assert not {"ERROR", "WARNING"} & set(it.log.read_text().split()), it.log.read_text()
     finally:

@@ -25,6 +25,7 @@ from tests.live.scenarios.secured import (
 from tests.live.scenarios.test_run import Running
 from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -120,7 +121,7 @@ def test_the_observer_says_what_it_may_not_and_the_agent_goes_on(cluster: Secure
     try:
         it.await_ready()
         said = "the observer has no right to a description of group 'orders', ACL operation Describe on the group"
-        faults.until(lambda: said in it.log.read_text(), "it says so")
+        until(lambda: said in it.log.read_text(), said="it says so")
         assert it.get("/readyz")[0] == 200
         assert it.end() < 5
         assert it.log.read_text().count("no right") == 1
@@ -130,7 +131,7 @@ def test_the_observer_says_what_it_may_not_and_the_agent_goes_on(cluster: Secure
     it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster))
     try:
         it.await_ready()
-        faults.until(lambda: 'outcome="answered"' in it.get("/metrics")[1], "it has answers")
+        until(lambda: 'outcome="answered"' in it.get("/metrics")[1], said="it has answers")
         assert "WARNING" not in it.log.read_text()
     finally:
         it.close()
@@ -153,14 +154,14 @@ def test_without_the_topic_what_is_not_seen_any_more_is_not_told_to_be_gone(clus
         it.await_ready()
         assert is_shown()
         cluster.allow(USER, DESCRIBE_TOPICS)
-        faults.until(lambda: not is_shown(), "it is not known any more")
+        until(lambda: not is_shown(), said="it is not known any more")
         assert told() == [("group_created", False)]
         assert "1 group cannot be seen any more: ACL operation Describe is needed" in it.get("/readyz")[1]
         assert "no ACL operation Describe" in it.get(f"/api/v1/groups/{GROUP}")[1]
         cluster.allow(USER, DESCRIBE_GROUP, DESCRIBE_TOPICS)
-        faults.until(is_shown, "it is known again")
-        faults.until(lambda: "1 group cannot" not in it.get("/readyz")[1], "and nothing is missing")
-        faults.until(lambda: len(told()) > 1, "it is told of again")
+        until(is_shown, said="it is known again")
+        until(lambda: "1 group cannot" not in it.get("/readyz")[1], said="and nothing is missing")
+        until(lambda: len(told()) > 1, said="it is told of again")
         time.sleep(1)  # for what may follow
         assert told() == [("group_created", False)] * 2, "neither it nor its members are new"
         assert f"group '{GROUP}' cannot be seen" in it.log.read_text()
@@ -217,17 +218,17 @@ def test_there_is_no_lag_while_what_groups_commit_may_not_be_read(cluster: Secur
     metric = 'kshadow_group_topic_lag_records{group="payments"'
     try:
         it.await_ready()
-        faults.until(lambda: lags() == [3, 3], "lag is known")
+        until(lambda: lags() == [3, 3], said="lag is known")
         assert metric in it.get("/metrics")[1]
         cluster.allow(USER, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
-        faults.until(lambda: it.get("/readyz")[0] == 503, "reading has stopped")
+        until(lambda: it.get("/readyz")[0] == 503, said="reading has stopped")
         produce()
         time.sleep(3)  # ends are looked at
         assert lags() == [None, None]
         assert metric not in it.get("/metrics")[1]
         cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_TOPICS)
         it.await_ready()
-        faults.until(lambda: lags() == [8, 8], "lag is known again")
+        until(lambda: lags() == [8, 8], said="lag is known again")
     finally:
         it.close()
         committer.close()

@@ -31,6 +31,7 @@ from tests.live.scenarios.secured import (
 )
 from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -306,7 +307,7 @@ def test_a_cluster_that_has_lost_a_broker() -> None:
         conf = {"bootstrap.servers": cluster.bootstrap_servers}
         assert failed(conf, timeout_s=30) == []
         cluster.brokers[1].kill()
-        faults.until(lambda: set(cluster.leaders(TOPIC).values()) == {2}, "the other broker leads")
+        until(lambda: set(cluster.leaders(TOPIC).values()) == {2}, said="the other broker leads")
         checks = list(examine(DoctorRequest(conf)))
         assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
         (form,) = (it for it in checks if it.check == "topic")

@@ -11,6 +11,7 @@ from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios import faults
 from tests.live.versions import SUPPORTED
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -76,7 +77,7 @@ def test_a_cluster_loses_a_broker_and_its_leaders_move(version: str) -> None:
             cluster.await_in_sync()
             cluster.move_leaders(faults.TOPIC, dict.fromkeys(range(PARTITIONS), 1))
             getattr(cluster.brokers[1], lose)()
-            faults.until(lambda: set(cluster.leaders(faults.TOPIC).values()) == {2}, "the other broker leads")
+            until(lambda: set(cluster.leaders(faults.TOPIC).values()) == {2}, said="the other broker leads")
             commit(cluster, 5)
             if lose == "pause":
                 cluster.brokers[1].resume()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from agent.tools.spark_submit.package import Code, build
@@ -83,6 +85,23 @@ sys.exit(ended.code)
         "agent/history/tables.py",
     ]
     assert json.loads(arguments[0])["history"] == ['it"s $HOME']
+
+
+def test_a_driver_ends_once_its_last_word_was_read() -> None:
+    """Spark drops what it has not read by then."""
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "spark_jobs.main", "no job"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert driver.stdout is not None
+    with driver.stdout as said:
+        select.select([said], [], [], START_S)
+        time.sleep(1)
+        assert driver.poll() is None
+        assert said.read().startswith(b"Error: ")
+    assert driver.wait(START_S) == 2
 
 
 STREAM = """
