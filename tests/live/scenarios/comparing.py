@@ -117,7 +117,7 @@ def settled_facts(
     agent: WatchedAgent,
     read: Callable[[], Comparison | Any],
     expected: Callable[[dict[str, Facts]], str | None] = lambda facts: None,
-    timeout_s: float = 30,
+    timeout_s: float = 90,
 ) -> tuple[dict[str, Facts], Any]:
     """The brokers' facts and what `read` gave, once the same facts stood before and after it.
 
@@ -165,7 +165,7 @@ class WatchedAgent(Agent):
         self._loop._step = watched  # type: ignore[method-assign]
 
 
-def await_position(agent: WatchedAgent, ends: dict[int, int], timeout_s: float = 20) -> None:
+def await_position(agent: WatchedAgent, ends: dict[int, int], timeout_s: float = 60) -> None:
     """Until the agent has read up to these offsets."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -87,7 +87,7 @@ class Cluster:
     def conf(self) -> dict[str, str]:
         return {"bootstrap.servers": self.broker.bootstrap_servers}
 
-    def compare(self, expected: Expected | None = None, timeout_s: float = 30) -> Comparison:
+    def compare(self, expected: Expected | None = None, timeout_s: float = 90) -> Comparison:
         """All groups, by the agent that was there all the time, once they are settled."""
         return self.compare_with(self.agent, expected, timeout_s)
 
@@ -101,7 +101,7 @@ class Cluster:
         self,
         agent: WatchedAgent,
         expected: Expected | None = None,
-        timeout_s: float = 30,
+        timeout_s: float = 90,
         only: set[str] | None = None,
     ) -> Comparison:
         def missing(facts: dict[str, Facts]) -> str | None:

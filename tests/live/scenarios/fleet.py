@@ -50,7 +50,7 @@ class Client:
     def said(self) -> str:
         return self.output.read_text(errors="replace")
 
-    def await_line(self, line: str, timeout_s: float = 30) -> None:
+    def await_line(self, line: str, timeout_s: float = 90) -> None:
         deadline = time.monotonic() + timeout_s
         while line not in self.said().splitlines():
             assert self._process.poll() is None, f"{self.name} ended: {self.said()[-2000:]}"
@@ -72,12 +72,12 @@ class Client:
         self._process.kill()
         self._wait()
 
-    def finish(self, timeout_s: float = 30) -> None:
+    def finish(self, timeout_s: float = 90) -> None:
         """Wait until it ended by itself, with success."""
         self._wait(timeout_s)
         assert self._process.returncode == 0, f"{self.name}: {self.said()[-2000:]}"
 
-    def _wait(self, timeout_s: float = 30) -> None:
+    def _wait(self, timeout_s: float = 90) -> None:
         self._process.wait(timeout_s)
         self._leash.release(self._process.pid)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from agent.tools.embedded import Jars
@@ -81,7 +81,12 @@ class Stage:
     def topic(self, partitions: int, records: int = 0, name: str | None = None) -> str:
         """A topic with so many records in each partition."""
         name = name or self.fleet.name("topic")
-        self.yardstick.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+        try:
+            self.yardstick.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+        except KafkaException as error:
+            # A scenario that is played once more has topics of a fixed name already.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         self.fill(name, partitions, records)
         return name
 

@@ -73,7 +73,7 @@ class Running:
         except (urllib.error.URLError, ConnectionError):
             return 0, ""
 
-    def await_ready(self, status: int = 200, timeout_s: float = 30) -> list[int]:
+    def await_ready(self, status: int = 200, timeout_s: float = 90) -> list[int]:
         """Every different status of /readyz until this one."""
         seen: list[int] = []
         deadline = time.monotonic() + timeout_s
@@ -259,5 +259,5 @@ def test_the_broker_goes_and_comes_back(cluster: Cluster, performance: object, t
         cluster.yardstick.renew()
         assert it.await_ready(200)[-1] == 200
         assert it.end() < 5
-    comparison = cluster.compare(timeout_s=60)
+    comparison = cluster.compare()
     assert not comparison.differences, "\n".join(comparison.all_differences())
