@@ -49,6 +49,9 @@ class ReaderHealth:
         """librdkafka's word on a connection: a reason to look, and the reason to give if nothing works."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self._client_error is None:
             self._client_error = classify(error, doing="connecting to the brokers", topic=self._topic)
+        if self.error is not None:
+            # The next probe may wait for long.
+            self.error = self.reason(self.error)
         self.probe_soon()
 
     def reason(self, error: SourceError) -> SourceError:

@@ -152,6 +152,19 @@ def test_the_ends_are_asked_for_at_once_where_it_matters():
     assert health.held_back == {0: 9}
 
 
+def test_what_a_connection_says_later_is_the_reason():
+    health, refused = ReaderHealth("t", 30.0), KafkaError(KafkaError._SSL, "ssl://b:1: certificate verify failed")
+    health.on_client_error(refused)
+    assert health.error is None, "only a probe tells whether nothing works"
+    health.works()
+    health.probe_failed(SourceUnreachable("asking for partitions: Broker transport failure"))
+    health.on_client_error(refused)
+    assert "certificate" in str(health.error)
+    health.error = denied = SourceDenied("no right", right="Describe")
+    health.on_client_error(refused)
+    assert health.error is denied
+
+
 def test_properties_of_the_caller_win_over_defaults_and_not_over_what_is_needed():
     properties = consumer_properties({**NOBODY, "client.id": "me", "sasl.username": "u"})
     assert properties["client.id"] == "me"
