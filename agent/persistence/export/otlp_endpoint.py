@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'kshadow[otlp]'"
 SCOPE = "kshadow"
-_UNSENDABLE = re.compile(r"code: 413\b|larger than max|Failed to encode")
+_UNSENDABLE = re.compile(r"code: 413\b|larger than max|Failed to encode|Value out of range")
 _NOT_UNDERSTOOD = re.compile(r"code: 400\b|StatusCode\.INVALID_ARGUMENT\b")
 
 
@@ -75,9 +75,10 @@ def try_export(exporter: Any, items: Any) -> ExportFailure | None:
     try:
         if exporter.export(items).name == "SUCCESS":
             return None
-    except (TypeError, ValueError) as error:
-        # Of a value that has no place in the protocol; by HTTP the exporter says the same in its log.
-        return ExportFailure(f"Failed to encode: {error}", is_unsendable=True)
+    except ValueError as error:
+        # Of a value that has no place in the protocol, or of headers that cannot be sent: the text tells. By HTTP the
+        # exporter says it in its log.
+        _FAILURES.note(str(error))
     return _FAILURES.take()
 
 
