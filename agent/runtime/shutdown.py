@@ -121,6 +121,7 @@ class Shutdown:
         self._total_s = total_s
         self._lock = threading.Lock()
         self._asked = threading.Event()
+        self._announcement: threading.Thread | None = None
         self._ends_at: float | None = None
         self._ours, self._theirs = socket.socketpair()
         self._before: dict[int, object] = {}
@@ -175,6 +176,10 @@ class Shutdown:
         outcomes = run_steps(steps, self._total_s)
         if any(it.result == "hung" for it in outcomes):
             _end(1)
+        if self._announcement is not None:
+            # Its thread would end with the process, and the line with it. A log that hangs would keep the process
+            # from ending anyway: the watch ends it.
+            self._announcement.join()
         return int(any(it.result == "failed" for it in outcomes))
 
     def _watch(self) -> None:
@@ -199,7 +204,8 @@ class Shutdown:
                 # Of one terminal that goes both the kernel and the shell tell: nobody is in a hurry.
                 return
             _end(128 + number, "stopping: %s again; ending now", number.name)
-        threading.Thread(target=log.info, args=("stopping: %s", number.name), daemon=True).start()
+        self._announcement = threading.Thread(target=log.info, args=("stopping: %s", number.name), daemon=True)
+        self._announcement.start()
         self.request()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -32,8 +33,16 @@ def in_c() -> None:
     Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).list_topics(timeout=60)
 
 
+def slow(record: logging.LogRecord) -> bool:
+    """A line that takes longer than the whole stop."""
+    time.sleep(0.5)
+    return True
+
+
 def main(what: str) -> int:
     logs.configure("text", "info")
+    if what == "slow log":
+        logging.getLogger("kshadow").addFilter(slow)
     with Shutdown(on_request=lambda: say("asked"), total_s=40 if what == "slow" else 3) as stopping:
         if what == "raises":
             raise RuntimeError("at the start")

@@ -52,9 +52,13 @@ def process(what: str) -> Iterator[Process]:
         it.it.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal(number: signal.Signals) -> None:
-    with process("nothing") as it:
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [("nothing", signal.SIGTERM), ("nothing", signal.SIGINT), ("slow log", signal.SIGTERM)],
+    ids=["SIGTERM", "SIGINT", "slow log"],
+)
+def test_one_signal(what: str, number: signal.Signals) -> None:
+    with process(what) as it:
         it.says("ready")
         it.it.send_signal(number)
         it.says("asked", "waited", "reader")
