@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from agent.core.protocol.assignors import AssignmentProblem, MemberSubscription
@@ -119,12 +119,19 @@ def load_plan(view: GroupView, slots: Iterable[TopicPartition] = ()) -> LoadPlan
     return LoadPlan(tuple(owned))
 
 
-def assignment_problem(view: GroupView) -> AssignmentProblem:
-    """What an assignor would be asked. Topics have as many partitions as are held."""
-    partitions: dict[str, int] = {}
+def held_partitions(view: GroupView) -> dict[str, list[int]]:
+    """By topic the partitions that members hold or shall hold, in order."""
+    held: dict[str, set[int]] = {}
     for member in view.members:
         for topic, numbers in target_or_assignment(member).items():
-            partitions[topic] = max(partitions.get(topic, 0), *(number + 1 for number in numbers), 0)
+            held.setdefault(topic, set()).update(numbers)
+    return {topic: sorted(numbers) for topic, numbers in held.items()}
+
+
+def assignment_problem(view: GroupView, held: Mapping[str, Collection[int]]) -> AssignmentProblem:
+    """What an assignor would be asked. Topics have as many partitions as are `held`: the first there stands for the
+    least number, and so on. A number is a client's word, and may be two thousand million."""
+    partitions = {topic: len(numbers) for topic, numbers in held.items()}
     wanted = obtainable_topics(view.group_type, view.members)
     members = {it.member_id: MemberSubscription(wanted[it.member_id], it.instance_id) for it in view.members}
     return AssignmentProblem(partitions, members)

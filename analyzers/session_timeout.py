@@ -105,9 +105,10 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
     lost, parts = losses.members, list[str]()
     died = [it.identity.name for it in lost if it.overlapped]
     if died:
+        stops, it, its = ("stops", "it", "its") if len(set(died)) == 1 else ("stop", "them", "their")
         parts.append(
-            f"Find why {names_text(died)} stops without close() (log, exit code, OOM kills, liveness probe), and "
-            "keep it stopped until then; the price is its capacity."
+            f"Find why {names_text(died)} {stops} without close() (log, exit code, OOM kills, liveness probe), and "
+            f"keep {it} stopped until then; the price is {its} capacity."
         )
     needed = numbers["needed_session_timeout_ms"]
     if stalled:
@@ -120,7 +121,7 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
             )
             parts.append("Keep heartbeat.interval.ms at a third of it or less.")
         else:
-            parts.append(f"If {who} only paused for {within}, its session timeout is too short for that.")
+            parts.append(f"If {who} only paused for {within}, the session timeout is too short for that.")
     gone = [it for it in lost if it.returned_ms is None]
     if gone:
         who = names_text([it.identity.name for it in gone])

@@ -34,6 +34,7 @@ from analyzers.balance import (
     STREAMS_PROTOCOL,
     Spread,
     assignment_problem,
+    held_partitions,
     load_spread,
     partition_spread,
     settled_from_ms,
@@ -195,9 +196,13 @@ class _GroupSpread(NamedTuple):
         members choose their assignor."""
         if self.view.group_type != GroupType.CLASSIC or self.view.protocol == STREAMS_PROTOCOL:
             return {}
-        problem = assignment_problem(self.view)
+        held = held_partitions(self.view)
+        problem = assignment_problem(self.view, held)
         return {
-            name: max(sum(map(counts, slots)) for slots in ASSIGNORS[name](problem).values())
+            name: max(
+                sum(counts((topic, held[topic][at])) for topic, at in slots)
+                for slots in ASSIGNORS[name](problem).values()
+            )
             for name in CANDIDATE_ASSIGNORS
         }
 

@@ -5,6 +5,7 @@ A package, so that `python -m tests.harness.rig` and its like run.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -12,6 +13,13 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
 SHARED = ROOT.parent / "shared"
 """References beside the project; tests that read them skip where they are not there."""
+
+
+def others_thorough(every: Iterable[str], *these: str) -> list[object]:
+    """A test's parameters: `these` in each run, the others of `every` in `make thorough` alone."""
+    import pytest  # programs that tests start have no use for it
+
+    return [it if it in these else pytest.param(it, marks=pytest.mark.thorough) for it in every]
 
 
 def examples(count: int) -> int:

@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+import ssl
 import sys
 import tempfile
 import threading
@@ -15,10 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
-
-from tests.harness.class_archives import use_for_spark
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -29,12 +30,16 @@ settings.register_profile(
     "steady", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("random", deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+settings.load_profile(profile := os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+if profile == "steady":
+    # Hypothesis also tries the numbers and texts of our modules, of those that a process has loaded by then: what
+    # failed in one run of five processes passed in the next.
+    assert hasattr(providers, "_get_local_constants")
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Spark's JVMs live for seconds here: what they compile for a long life is half of what they cost.
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-use_for_spark(os.environ)
 
 
 @cache
@@ -51,6 +56,22 @@ def _is_valid_syntax(term: str, text: str) -> bool:
 # checks of a format `iri` need: the bill of materials has one.
 sys.modules["rfc3987_syntax"] = types.ModuleType("rfc3987_syntax")
 sys.modules["rfc3987_syntax"].is_valid_syntax = _is_valid_syntax  # type: ignore[attr-defined]
+
+
+@cache
+def _trusting_public_authorities() -> ssl.SSLContext:
+    return httpx.create_ssl_context()
+
+
+def _context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    if (verify, cert, trust_env) == (True, None, True):
+        return _trusting_public_authorities()
+    return httpx.create_ssl_context(verify, cert, trust_env)
+
+
+# Each client of httpx, and so each `httpx.get`, reads all certificate authorities anew (50 ms), though what tests ask
+# has no certificate, or one that they name.
+importlib.import_module("httpx._transports.default").create_ssl_context = _context  # type: ignore[attr-defined]
 
 COUNTED: list[str] = []
 
@@ -136,6 +157,7 @@ LONGEST = (
     "tests/unit/cli/test_generate.py",
     "tests/live/serving/test_page_browser.py",
     "tests/live/serving/test_schemathesis.py",
+    "tests/unit/simulation/generator/test_histories.py",
     "tests/live/tools/test_sidecar_size.py",
     "tests/live/tools/embedded/test_demo.py",
     "tests/live/persistence/snapshot/test_topic.py",

@@ -51,6 +51,7 @@ class LagNote(StrEnum):
     BEYOND_END = "beyond_end"
     NOT_COMMITTED = "not_committed"
     NOT_COUNTED = "not_counted"
+    NOT_READ = "not_read"
 
 
 class Lag(NamedTuple):

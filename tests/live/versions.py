@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from agent.tools.embedded import jars
+from tests import others_thorough
 
 NEWEST, CLASSIC = jars.DEFAULT_VERSION, "3.9.2"
 
@@ -18,6 +19,9 @@ if _ASKED not in ("", "all"):
 
 COORDINATORS = (NEWEST, CLASSIC) if _ASKED in ("", "all") else tuple(_ASKED.split(","))
 """The new group coordinator and the classic one: for what a coordinator's version can change."""
+
+NEWEST_ELSE_THOROUGH = COORDINATORS if _ASKED else others_thorough(COORDINATORS, NEWEST)
+"""The same, all but the newest in `make thorough` alone: where other tests are on each."""
 
 SUPPORTED = COORDINATORS if _ASKED else (NEWEST,)
 """For all else, such as logins, lag and the doctor: the newest, and each with `KAFKA_VERSIONS=all make test`."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from sys import intern
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption
@@ -116,11 +116,16 @@ class AnalyzerRun(NamedTuple):
     hysteresis: Hysteresis | None = None
 
 
+RestoreAnalyzers = Callable[[], tuple[Consumption, tuple[AnalyzerRun, ...]]]
+
 _NOTHING_FOUND: Mapping[str, Hysteresis] = {}
 
 
 class GroupAnalyzers:
-    """All analyzers of one group, and when it is to be looked at next."""
+    """All analyzers of one group, and when it is to be looked at next.
+
+    Those that were restored are put together when they are first asked for: so an agent is ready sooner.
+    """
 
     STATE: ClassVar = StateFields(
         {
@@ -131,7 +136,7 @@ class GroupAnalyzers:
         }
     )
 
-    __slots__ = ("_found", "analyzers", "consumption", "due_ms", "group_type")
+    __slots__ = ("_found", "_restore", "analyzers", "consumption", "due_ms", "group_type")
 
     def __init__(self, makes: Iterable[AnalyzerFactory]) -> None:
         self.analyzers = tuple(make() for make in makes)
@@ -140,6 +145,27 @@ class GroupAnalyzers:
         self.consumption = Consumption()
         self.due_ms: int | None = None
         self.group_type = ""
+        self._restore: RestoreAnalyzers | None = None
+
+    @classmethod
+    def restored_later(cls, group_type: str, due_ms: int | None, restore: RestoreAnalyzers) -> GroupAnalyzers:
+        """Those of a group as they were; `restore` gives the rest of them, and never raises."""
+        out = cls.__new__(cls)
+        out.group_type, out.due_ms, out._restore = group_type, due_ms, restore
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        # Python asks only for what is not there: once they are put together, this costs nothing.
+        if name not in ("_found", "analyzers", "consumption"):
+            raise AttributeError(name)
+        self.put_together()
+        return getattr(self, name)
+
+    def put_together(self) -> None:
+        """Put them together now, where they were restored. Not in two threads at once."""
+        if self._restore is not None:
+            self.consumption, self.watches = self._restore()
+            self._restore = None
 
     @property
     def watches(self) -> tuple[AnalyzerRun, ...]:
@@ -239,8 +265,8 @@ class PartitionDiagnosis:
 
     def after_restore(self) -> None:
         """Wakes follow from what is due, and looks from who wants them."""
-        for watched in self._groups.values():
-            self._note_looks(watched)
+        if self._groups:
+            self._note_looks(make() for make in self._makes)
         self._wakes = [(it.due_ms, name) for name, it in self._groups.items() if it.due_ms is not None]
         heapq.heapify(self._wakes)
 
@@ -284,6 +310,8 @@ class PartitionDiagnosis:
         """The analyzers of one group alone, over a fork of the mirror, to apply the group's next record to; nothing
         may be due before it. Until `adopt` nothing else is done here, and the group's analyzers are not looked at:
         they are the same objects."""
+        if group in self._groups:
+            self._groups[group].put_together()
         out = copy(self)
         out._mirror = mirror
         out._groups = {group: self._groups[group]} if group in self._groups else {}
@@ -430,6 +458,9 @@ class PartitionDiagnosis:
             # Positions outlive a group that goes over to the other protocol while it has no members.
             watched.consumption = consumption
             watched.group_type = intern(str(self._mirror.groups[name].group_type))
+        if not self.clock_ms:
+            # No record has had a timestamp: nothing tells what came within a window of time.
+            return out
         return out + self._judge(name, watched, watched.analyzers, self._context_of(name, watched), changes)
 
     def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
@@ -565,12 +596,12 @@ class PartitionDiagnosis:
         watched = self._groups.get(name)
         if watched is None:
             watched = self._groups[name] = GroupAnalyzers(self._makes)
-            self._note_looks(watched)
+            self._note_looks(watched.analyzers)
         return watched
 
-    def _note_looks(self, watched: GroupAnalyzers) -> None:
+    def _note_looks(self, analyzers: Iterable[Analyzer]) -> None:
         """Lag is looked at as often as who wants that most often does."""
-        for analyzer in watched.analyzers:
+        for analyzer in analyzers:
             look_ms = analyzer.look_ms
             if look_ms is not None:
                 self._look_ms = look_ms if self._look_ms is None else min(self._look_ms, look_ms)

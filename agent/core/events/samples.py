@@ -15,6 +15,16 @@ import msgspec
 from agent.core.events.events import SAMPLE, SCHEMA, Event
 
 
+class LagNote(NamedTuple):
+    """How far a group was behind at a time: epoch milliseconds, records, seconds; None: not known. `at_least`: these
+    are bounds, it may have been more."""
+
+    at_ms: int
+    records: int | None
+    seconds: float | None
+    at_least: bool = False
+
+
 class GroupLagTotal(NamedTuple):
     """The lag of a group's committed positions: how many there are, and of how many it is known.
 
@@ -28,16 +38,16 @@ class GroupLagTotal(NamedTuple):
     seconds: float | None = None
     at_least: bool = False
 
+    def note(self, at_ms: int) -> LagNote:
+        """As it was at that time. Where only what is known is caught up, it is not known."""
+        is_partly_known = self.known < self.positions
+        at_least = is_partly_known or self.at_least or (self.seconds is None and self.records is not None)
+        if is_partly_known and not self.records:
+            return LagNote(at_ms, None, None, at_least)
+        return LagNote(at_ms, self.records, self.seconds, at_least)
+
 
 NO_LAG = GroupLagTotal()
-
-
-class LagNote(NamedTuple):
-    """How far a group was behind at a time: epoch milliseconds, records, seconds; None: not known."""
-
-    at_ms: int
-    records: int | None
-    seconds: float | None
 
 
 MOST_BEHIND = 100
@@ -93,10 +103,11 @@ def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
     has_ends = sample.ends_ms is not None or sample.behind
     # All that it says goes in: so no two agents give one id to what differs, whatever their clocks do. Where nothing
     # is written all have one offset for weeks: so the hash is a longer one than that of other events.
-    said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own, *([ends] if has_ends else [])])
+    every_ms = sample.sampled_every_ms
+    further = [*([ends] if has_ends else []), *([] if every_ms is None else [every_ms])]
+    said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own, *further])
     name = sample.group.encode("utf-8", "surrogatepass")
     digest = blake2b(name + b"\0" + said, digest_size=10).hexdigest()
-    every_ms = sample.sampled_every_ms
     place = (sample.partition, sample.offset) if every_ms is None else (None, None)
     return {
         "schema": SCHEMA,

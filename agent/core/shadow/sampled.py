@@ -73,7 +73,7 @@ class GroupLook(msgspec.Struct, frozen=True, omit_defaults=True):
     `every_ms` is how often the group's state is looked at, `before_ms` when it was last before this (None: not
     known). `moving_ms` is when a group was last seen to rebalance, `rested_ms` when it was seen at rest after that.
     `members` is None where they were not asked for. `has_offsets`: its committed offsets were asked for too, and what
-    moved stands in the records before this one. `is_withheld`: there is no right to see the group any more, and so
+    moved stands in the records before this one. `is_withheld`: the group cannot be seen any more, and so
     nothing that is known of it; `withheld_topics`: likewise of what it has committed for these.
     """
 

@@ -1,9 +1,9 @@
 """The process that asks: librdkafka's Admin client, questions on standard input, answers on standard output.
 
-A process of its own because its client may end it: where a coordinator goes away while a description of groups is
-under way, librdkafka fails an assertion of its own and aborts (confluentinc/librdkafka#4605, seen with 2.16 as a
-broker was restarted). The agent then starts another, and has lost nothing. Nor does it spend time on the answers'
-reading.
+A process of its own because its client may end it: where a coordinator is found only after the time for a question
+is over, as when a broker comes back, librdkafka fails an assertion of its own and aborts
+(confluentinc/librdkafka#4605, seen with 2.16). The agent then starts another, and has lost nothing. Nor does it spend
+time on the answers' reading.
 
 What a question costs the brokers, by librdkafka's own log of its requests: a list is one ListGroups to each broker. A
 description is for each group by itself one ConsumerGroupDescribe to its coordinator, one DescribeGroups more for a
@@ -349,11 +349,15 @@ def _partitions(assignment: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _positions(fetched: Future[Any]) -> FetchedOffsets:
+    """Raises `KafkaException` where one is not answered: left out, it would be told to be deleted."""
+    every = fetched.result().topic_partitions
+    if (error := next((of.error for of in every if of.error is not None), None)) is not None:
+        raise KafkaException(error)
     # A partition that nothing was committed for has an offset below 0.
     positions = (
         FetchedOffset(of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch)
-        for of in fetched.result().topic_partitions
-        if of.error is None and of.offset >= 0
+        for of in every
+        if of.offset >= 0
     )
     return FetchedOffsets(tuple(positions))
 

@@ -117,6 +117,10 @@ class MirrorComparison:
         if found:
             self.scheduler.prioritize([group], now)
 
+    def not_answered(self, group: str) -> None:
+        """Nobody answered for it: that it did not differ before says nothing of now."""
+        self._compared.discard(group)
+
     def compare_list(self, groups: Mapping[str, ListedGroup], partitions: int, now: float) -> bool:
         """All groups that the brokers have; whether another list is wanted soon. The topic has so many partitions.
 
@@ -152,7 +156,7 @@ class MirrorComparison:
 
     @property
     def compared_groups(self) -> int:
-        """How many groups of the mirror a broker's answer was compared with."""
+        """How many groups of the mirror were compared with a broker's answer when they were last asked for."""
         return len(self._compared)
 
     @property

@@ -124,8 +124,8 @@ class AdminObserver:
         return ObserverReading(
             requests={str(outcome): count for outcome, count in self._session.outcomes.items()},
             compared_groups=compared,
-            # Before any group was compared, and while the topic is not read, nothing is known, which is not that
-            # nothing differs.
+            # Before any group was compared, while no question for one is answered, and while the topic is not read,
+            # nothing is known, which is not that nothing differs.
             divergences=comparer.counts() if compared and comparer.is_at_work else {},
             rebalancing=self._rebalancing,
         )
@@ -225,6 +225,7 @@ class AdminObserver:
                 comparer.compare_description(group, answer, now)
                 continue
             self._refused([answer], f"a description of group {group[:200]!r}")
+            comparer.not_answered(group)
             if answer.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
                 comparer.scheduler.suspend(group, now)
             else:

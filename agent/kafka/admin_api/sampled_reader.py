@@ -12,7 +12,8 @@ that moved since the last. The questions go through a process of their own (`chi
 
 Brokers leave groups and topics out of their answers that this client may not see, as if there were none. So what is
 missing in one is asked for by name before it is told to be gone; what may not be seen any more is forgotten
-(`GroupLook.is_withheld`), and a group that appears counts as new only where all groups may be seen.
+(`GroupLook.is_withheld`), and a group that appears counts as new only where all groups may be seen. So is, after
+`STALE_S`, a group that no list has and whose coordinator does not answer.
 
 Offsets of records ascend, over restarts too: they are made of the time.
 """
@@ -104,19 +105,22 @@ class _GroupStatus:
     __slots__ = (
         "group_type",
         "is_done",
+        "is_missing",
         "is_moving",
-        "missing_since_s",
         "moving_ms",
         "positions",
         "rested_ms",
         "state",
         "told_state",
+        "unseen_since_s",
     )
 
     def __init__(self, it: ListedGroup) -> None:
         self.group_type, self.state = _type(it.group_type), it.state
-        self.missing_since_s: float | None = None
-        """Since when lists lack it, while it is asked whether it is gone."""
+        self.is_missing = False
+        """Whether the last whole list lacks it, while it is asked whether it is gone."""
+        self.unseen_since_s: float | None = None
+        """Since when no list has it, whole or not, and no question for it is answered."""
         self.told_state: str | None = None
         """As a record had it last; None: none was written."""
         self.is_moving = False
@@ -180,6 +184,7 @@ class SampledReader:
         self._groups: dict[str, _GroupStatus] = {}
         self._unnameable: set[str] = set()
         self._withheld: set[str] = set()
+        self._unanswered: set[str] = set()
         self._withheld_topics: set[str] = set()
         # When the latest whole sweep and list were asked, by the wall; and what the sweep showed.
         self._swept_ms: int | None = None
@@ -224,6 +229,11 @@ class SampledReader:
     def withheld(self) -> frozenset[str]:
         """Groups that were listed, and may not be seen for want of a right."""
         return frozenset(self._withheld)
+
+    @property
+    def unanswered(self) -> int:
+        """How many groups were listed, and are not seen any more since their coordinators do not answer."""
+        return len(self._unanswered)
 
     @property
     def caught_up_partitions(self) -> dict[int, bool]:
@@ -442,20 +452,23 @@ class SampledReader:
             if status is None:
                 status = self._groups[group] = _GroupStatus(row)
             before, status.state, status.group_type = status.state, row.state, _type(row.group_type)
-            status.missing_since_s = None
+            status.is_missing, status.unseen_since_s = False, None
             if status.told_state is None or row.state != before:
                 self._add_state(group, status, at_ms, self._listed_ms if status.told_state else self._listed_all_ms)
                 if status.told_state is not None and self._listed_ms is not None:
                     moved.append(group)
             elif status.group_type != GroupType.CLASSIC and row.state not in AT_REST:
                 moved.append(group)
+        for group in self._groups.keys() - listed.keys():
+            self._unseen(group, self._groups[group], at_ms, now)
+            if it.refusals:
+                continue
+            if group in self._withheld:
+                del self._groups[group]
+                continue
+            self._missed(group, self._groups[group])
+            moved.append(group)
         if not it.refusals:
-            for group in self._groups.keys() - listed.keys():
-                if group in self._withheld:
-                    del self._groups[group]
-                else:
-                    self._missed(group, self._groups[group], at_ms, now)
-                    moved.append(group)
             if self._listed_ms is None:
                 self._cluster.interval.restart_in(0.0, now)
             else:
@@ -506,17 +519,19 @@ class SampledReader:
                 self._group_refused(group, status, answer, f"{what} of group {group[:200]!r}", now)
             elif answer is not None:
                 self._answered(now)
+                status.unseen_since_s = None
         at_ms = _wall(it.answered_ms)
         if any(isinstance(it, Refusal) and it.outcome is AdminOutcome.DENIED for it in (described, offsets)):
             self._withhold(group, status, at_ms, now)
             return
-        is_missing = status.missing_since_s is not None
+        is_missing = status.is_missing
         is_dead = isinstance(described, DescribedGroup) and described.state == GroupState.DEAD
         # A name that cannot be asked for, or one that a group of a kind has by now which lists do not show.
         is_other = isinstance(described, Refusal) and described.outcome is AdminOutcome.UNSUPPORTED
         if is_dead or (is_missing and is_other):
             # What a coordinator says of a group that it has not got; a list without it says that it is gone.
             self._withheld.discard(group)
+            self._unanswered.discard(group)
             self._scheduler.settled(group)
             if is_missing:
                 del self._groups[group]
@@ -525,10 +540,11 @@ class SampledReader:
         if is_missing and not isinstance(described, DescribedGroup):
             return  # offsets alone: a group that is gone has none
         has_offsets = isinstance(offsets, FetchedOffsets)
-        if group in self._withheld and (isinstance(described, DescribedGroup) or has_offsets):
+        if self._is_forgotten(group) and (isinstance(described, DescribedGroup) or has_offsets):
             self._withheld.discard(group)
+            self._unanswered.discard(group)
             self._scheduler.resume(group)
-            if len(self._withheld) < NAMES_LOGGED:
+            if len(self._withheld) + len(self._unanswered) < NAMES_LOGGED:
                 log.info("group %r is seen again", group[:200])
             self._add_state(group, status, at_ms, None)
         if isinstance(offsets, FetchedOffsets):
@@ -540,33 +556,54 @@ class SampledReader:
         if has_offsets and (isinstance(described, DescribedGroup) or status.state == GroupState.EMPTY):
             status.is_done = True
 
-    def _missed(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
-        """A list lacks it: it is gone, or there is no right to see it any more, or its coordinator moves. Only who is
-        asked for it by name says which."""
-        if status.missing_since_s is None:
-            status.missing_since_s = now
+    def _missed(self, group: str, status: _GroupStatus) -> None:
+        """A whole list lacks it: it is gone, or there is no right to see it any more, or its coordinator moves. Only
+        who is asked for it by name says which."""
+        if not status.is_missing:
+            status.is_missing = True
             self._scheduler.resume(group)
-        elif now - status.missing_since_s > STALE_S:
-            self._withhold(group, status, at_ms, now)
+
+    def _unseen(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
+        """A list lacks it, perhaps since its broker did not answer: how it stands is known for a while still."""
+        if status.unseen_since_s is None:
+            status.unseen_since_s = now
+        elif now - status.unseen_since_s > STALE_S and not self._is_forgotten(group):
+            self._forget(group, status, at_ms, now)
+            self._unanswered.add(group)
+            if len(self._unanswered) <= NAMES_LOGGED:
+                log.warning(
+                    "group %r has not been seen for %.0f s, nothing is told of it until it is: "
+                    "its coordinator does not answer",
+                    group[:200],
+                    STALE_S,
+                )
+
+    def _is_forgotten(self, group: str) -> bool:
+        return group in self._withheld or group in self._unanswered
 
     def _withhold(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
-        """Nothing of the group can be seen, so what was known of it is not current: it is forgotten, and not told to
-        be gone."""
+        """There is no right to see the group."""
+        self._unanswered.discard(group)
         if group in self._withheld:
             return
-        look = self._look(status, before_ms=None)
-        self._add(group, at_ms, msgspec.structs.replace(look, is_withheld=True))
+        self._forget(group, status, at_ms, now)
         self._withheld.add(group)
-        status.positions = {}
-        status.is_moving, status.moving_ms, status.rested_ms = False, None, None
-        # Groups that appear may have been there, until it is known again that all may be seen.
-        self._sees_all = False
-        self._cluster.interval.restart_in(RETRY_S, now)
         if len(self._withheld) <= NAMES_LOGGED:
             log.warning(
                 "group %r cannot be seen, nothing is told of it until it can: ACL operation Describe on it is needed",
                 group[:200],
             )
+
+    def _forget(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
+        """Nothing of the group can be seen, so what was known of it is not current: it is forgotten, and not told to
+        be gone."""
+        look = self._look(status, before_ms=None)
+        self._add(group, at_ms, msgspec.structs.replace(look, is_withheld=True))
+        status.positions = {}
+        status.is_moving, status.moving_ms, status.rested_ms = False, None, None
+        # Groups that appear may have been there, until it is known again that all may be seen.
+        self._sees_all = False
+        self._cluster.interval.restart_in(RETRY_S, now)
 
     def _committed_topics(self, group: str) -> set[str]:
         status = self._groups.get(group)
@@ -682,7 +719,7 @@ class SampledReader:
         status.told_state = status.state
 
     def _add(self, group: str, at_ms: int, look: GroupLook | None) -> None:
-        if group in self._withheld:
+        if self._is_forgotten(group):
             return
         self._put(group, at_ms, look_key(group), None if look is None else look_value(look))
 

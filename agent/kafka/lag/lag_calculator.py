@@ -31,8 +31,9 @@ ABSENT = -1
 class TopicLag(NamedTuple):
     """A group's lag in one topic: the sum of records and the longest of seconds, of the partitions that it committed.
 
-    Those of which the lag is not known (`unknown` of `partitions`) count for nothing; None where it is of none.
-    `at_least`: the seconds are a bound.
+    Those of which the lag is not known (`unknown` of `partitions`) count for nothing, so both are the least that it
+    is; None where it is of none, and where all others have nothing to read: that is not 0. `at_least`: the seconds
+    are a bound.
     """
 
     topic: str
@@ -232,11 +233,10 @@ class LagPass:
         topics: list[TopicLag] = []
         for row in self.layout.rows:
             records, count = behind[row.start : row.stop], row.stop - row.start
-            unknown = records.count(None)
-            if unknown == count:
-                topics.append(TopicLag(row.topic, None, None, count, count))
+            unknown, total = records.count(None), sum(filter(None, records))
+            if unknown and not total:
+                topics.append(TopicLag(row.topic, None, None, count, unknown))
                 continue
-            total = sum(filter(None, records))
             seconds, at_least = self._seconds(row, behind, special, ends, now_ms) if total else (0.0, False)
             topics.append(TopicLag(row.topic, total, seconds, count, unknown, at_least))
         return topics, behind

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agent.common import clock
-from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets, PartitionId
+from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets, LagNote, PartitionId
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import (
@@ -95,20 +95,31 @@ class LagSnapshot(NamedTuple):
     def _shown_topics(self) -> set[str]:
         return {topic for topic in {row.topic for row in self.positions.layout.rows} if self.shows_topic(topic)}
 
+    def deleted_topics(self) -> set[str]:
+        """Those that are gone: of what is committed in them nothing is left to read."""
+        return {name for name, state in self.ends.topics.items() if state.absent is LagNote.TOPIC_DELETED}
+
     def totals(self) -> dict[str, int]:
-        """By group the records behind over all topics, as far as they are known; without groups of which nothing is.
+        """By group the records behind over all topics, as far as they are known: without groups of which nothing is,
+        nor those that have nothing to read where it is, and may have elsewhere: not in topics that were deleted.
         Needs no lock."""
-        behind, shown = LagPass(self.positions).records(self.ends, self.now_ms), self._shown_topics()
+        behind = LagPass(self.positions).records(self.ends, self.now_ms)
+        shown = self._shown_topics() - self.deleted_topics()
         out: dict[str, int] = {}
+        partly: set[str] = set()
         for row in self.positions.layout.rows:
-            known = behind[row.start : row.stop]
-            if row.topic in shown and known.count(None) < len(known):
+            if row.topic in shown:
+                known = behind[row.start : row.stop]
                 out[row.group] = out.get(row.group, 0) + sum(filter(None, known))
+                if None in known:
+                    partly.add(row.group)
         for it in self.shares:
-            records = it.lag(self.ends, self.now_ms).records
-            if records is not None and self.shows_topic(it.topic):
-                out[it.group] = out.get(it.group, 0) + records
-        return out
+            if self.shows_topic(it.topic):
+                records = it.lag(self.ends, self.now_ms).records
+                out[it.group] = out.get(it.group, 0) + (records or 0)
+                if records is None:
+                    partly.add(it.group)
+        return {group: records for group, records in out.items() if records or group not in partly}
 
     def topics(self) -> Iterator[tuple[str, TopicLag]]:
         """By group, those of one group together. Needs no lock."""
@@ -121,12 +132,13 @@ class LagSnapshot(NamedTuple):
     def _share_lag(self, topic: str, positions: Sequence[SharePosition]) -> TopicLag:
         known = [lag for it in positions if (lag := it.lag(self.ends, self.now_ms)).records is not None]
         count, unknown = len(positions), len(positions) - len(known)
-        if not known:
+        records = sum(it.records or 0 for it in known)
+        if unknown and not records:
             return TopicLag(topic, None, None, count, unknown)
         seconds = [it.seconds for it in known]
         longest = None if None in seconds else max(it for it in seconds if it is not None)
         at_least = longest is not None and any(it.at_least for it in known)
-        return TopicLag(topic, sum(it.records or 0 for it in known), longest, count, unknown, at_least)
+        return TopicLag(topic, records, longest, count, unknown, at_least)
 
     def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
         """By group."""

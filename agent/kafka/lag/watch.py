@@ -96,8 +96,10 @@ class LagWatcher(BackgroundThread):
             while not self._stop.is_set():
                 now = time.monotonic()
                 self.look(now)
-                paused = self._backoff.remaining_s(None, now)
-                wait = paused or self._interval_s * uniform(1 - JITTER, 1 + JITTER)
+                wait = self._interval_s * uniform(1 - JITTER, 1 + JITTER)
+                if paused := self._backoff.remaining_s(None, now):
+                    # No longer than while they answer: once they do again, lag is absent for so long.
+                    wait = min(paused, wait)
                 self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
         except Exception:
             log.exception("the watch over the ends stopped; the agent goes on without lag")

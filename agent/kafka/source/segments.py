@@ -252,8 +252,9 @@ def _is_committed(outcomes: _Outcomes, batch: Batch) -> bool:
 def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
     """The partitions that a PATH holds, by number.
 
-    A PATH is a `.log` file, a directory of one partition (`__consumer_offsets-N`, or any that holds `.log`
-    files), or a directory that holds directories `__consumer_offsets-N`, such as a broker's log directory.
+    A PATH is a `.log` file, a directory of one partition (`__consumer_offsets-N`, or any that holds `.log` files:
+    those with a base offset as their name, or all if none has one), or a directory that holds directories
+    `__consumer_offsets-N`, such as a broker's log directory.
     `partition` stands in for a number that no directory's name tells. Raises `SourcePathError`.
     """
     try:
@@ -315,7 +316,9 @@ def _first_records(log: PartitionLog) -> Iterator[RawRecord]:
 
 def _directory(path: Path, partition: int) -> PartitionLog:
     # `glob` would find nothing where it may not look.
-    return _in_order(partition, (it for it in path.iterdir() if it.suffix == ".log"))
+    files = [it for it in path.iterdir() if it.suffix == ".log"]
+    # Beside what Kafka names by a base offset, another name is a broker's own log.
+    return _in_order(partition, [it for it in files if it.stem.isdecimal()] or files)
 
 
 def _in_order(partition: int, segments: Iterable[Path]) -> PartitionLog:

@@ -337,7 +337,9 @@ class TopicReader:
         try:
             found = self._identity.ask(self.topic, PROBE_TIMEOUT_S)
         except SourceError:
-            # Deleted, or nobody answers: a probe says so, and looks again.
+            # Deleted, or nobody answers: a probe says so, and looks again. By connections that last a probe may still
+            # work, after brokers got certificates that new ones need other files for.
+            self._heed_certificates()
             self._health.probe_soon()
             self._identify_at = 0.0
             return False
@@ -366,7 +368,8 @@ class TopicReader:
             self._health.probe_soon()
 
     def _heed_certificates(self) -> None:
-        """Nothing works: if files of certificates were renewed since the clients were made, go on with new ones."""
+        """Nothing is answered: if files of certificates were renewed since the clients were made, go on with new
+        ones."""
         if not self._files.are_renewed():
             return
         try:

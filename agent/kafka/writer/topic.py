@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agent.core.records import RawRecord
 from agent.kafka.client import (
@@ -37,6 +37,7 @@ from agent.kafka.client import (
     kafka_errors,
     led_partitions,
     new_admin_client,
+    new_consumer,
     quiet,
     refused_properties,
 )
@@ -98,8 +99,7 @@ def partition_count(conf: Mapping[str, str], *, create: bool = False, timeout_s:
         if time.monotonic() > deadline:
             raise SinkUnreachable(f"topic {TOPIC}: expected a leader for each partition within {timeout_s:g} seconds")
         if create:
-            # A broker that has just started may leave the first question without an answer.
-            _ask_for_coordinator(admin, min(max(deadline - time.monotonic(), 0.1), _ASK_S))
+            _ask_for_coordinator(conf, min(max(deadline - time.monotonic(), 0.1), _ASK_S))
         time.sleep(0.1)
 
 
@@ -158,14 +158,20 @@ def _write(records: Iterable[RawRecord], producer: RecordProducer, count: int) -
     return Written(producer.count, len(partitions), size)
 
 
-def _ask_for_coordinator(admin: AdminClient, timeout_s: float) -> None:
-    (answer,) = admin.describe_consumer_groups([_NOBODY], request_timeout=timeout_s).values()
+def _ask_for_coordinator(conf: Mapping[str, str], timeout_s: float) -> None:
+    """By a consumer, which asks again and again. An Admin client asks three times at once and then waits for a broker
+    to come or go; where its time is over by then, librdkafka ends the process (confluentinc/librdkafka#4605)."""
+    with kafka_errors(_misconfigured):
+        consumer = new_consumer({**quiet(conf), "group.id": _NOBODY})
     try:
-        error = answer.exception(timeout_s)
-    except TimeoutError:
-        return
-    if isinstance(error, KafkaException) and error.args[0].code() in _DENIED:
-        raise _classify(error.args[0], f"asking for a coordinator, which makes {TOPIC}") from error
+        with suppress(KafkaException):
+            consumer.committed([TopicPartition(TOPIC, 0)], timeout_s)
+        said = consumer.poll(0)
+    finally:
+        consumer.close()
+    error = None if said is None else said.error()
+    if error is not None and error.code() in _DENIED:
+        raise _classify(error, f"asking for a coordinator, which makes {TOPIC}")
 
 
 def _misconfigured(error: KafkaError) -> SinkError:

@@ -298,11 +298,13 @@ class ScriptBuilder:
             self.steps.append(Rejoin(at_ms, self.clients.by_member_id[before.view.leader]))
 
     def _learn(self, seen: RecordedState, at_ms: int) -> None:
-        """How many partitions the topics have, as far as they are assigned."""
-        counts: dict[str, int] = {}
+        """How many partitions the topics have: as many as are assigned. Their numbers are a client's word, and may be
+        two thousand million."""
+        assigned: dict[str, set[int]] = {}
         for member in seen.members.values():
             for topic, partitions in member.assignment.items():
-                counts[topic] = max(counts.get(topic, 0), max(partitions, default=-1) + 1)
+                assigned.setdefault(topic, set()).update(partitions)
+        counts = {topic: len(partitions) for topic, partitions in assigned.items()}
         grows = seen.inferred is not None and Cause.PARTITIONS_CHANGED in seen.inferred.causes
         for topic, count in sorted(counts.items()):
             known = self._counts.get(topic, 0)

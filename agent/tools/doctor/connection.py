@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from agent.config.logins import LoginMethod, login_of
 from agent.kafka.client import new_admin_client, quiet
@@ -27,17 +27,22 @@ _THREADS = 16
 _BAD_CREDENTIALS = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 
 
-@dataclass(slots=True)
+class NoAnswer(KafkaException):
+    """None came, and why not as far as the connections said."""
+
+
 class AdminConnection:
     """A client, and what its connections said. Questions are asked by its `admin`."""
 
-    admin: AdminClient
-    timeout_s: float
-    said: list[KafkaError] = field(default_factory=list)
+    def __init__(self, conf: Mapping[str, Any], timeout_s: float) -> None:
+        """Not connected yet. `conf`: librdkafka properties. Raises `KafkaException`."""
+        self.said: list[KafkaError] = []
+        self.timeout_s = timeout_s
+        self._properties = quiet({"client.id": "kshadow", **conf}) | {"error_cb": self.said.append}
+        self.admin = new_admin_client(self._properties)
 
     def ask(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """The answer to one question of the Admin API. Raises `KafkaException`, with what the connections said where
-        the answer is only that none came."""
+        """The answer to one question of the Admin API. Raises `KafkaException`, `NoAnswer` where none came."""
         asked = question(*arguments, request_timeout=self.timeout_s, **named)
         future: Future[Any] = next(iter(asked.values())) if isinstance(asked, dict) else asked
         deadline = time.monotonic() + self.timeout_s + 5
@@ -51,7 +56,14 @@ class AdminConnection:
             reasons = [it for it in self.said if it.code() != KafkaError._ALL_BROKERS_DOWN]
             no_answer = isinstance(error, TimeoutError) or error.args[0].code() in _NO_ANSWER
             if no_answer:
-                raise KafkaException(reasons[-1] if reasons else KafkaError(KafkaError._TIMED_OUT)) from error
+                # What it still asks a coordinator would end the process, were it answered
+                # (confluentinc/librdkafka#4605); leaving the block destroys it. Where there is no token now for
+                # another one, it stays.
+                with suppress(KafkaException):
+                    renewed = new_admin_client(self._properties)
+                    with self.admin:
+                        self.admin = renewed
+                raise NoAnswer(reasons[-1] if reasons else KafkaError(KafkaError._TIMED_OUT)) from error
             raise
 
 
@@ -62,10 +74,8 @@ _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROK
 
 def connect_admin(request: DoctorRequest) -> AdminConnection:
     """A client that is not connected yet. Raises `SourceMisconfigured`."""
-    said: list[KafkaError] = []
-    properties = quiet({"client.id": "kshadow", **request.conf})
     try:
-        return AdminConnection(new_admin_client(properties | {"error_cb": said.append}), request.timeout_s, said)
+        return AdminConnection(request.conf, request.timeout_s)
     except KafkaException as error:
         raise misconfigured(error.args[0]) from error
 

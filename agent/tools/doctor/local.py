@@ -21,7 +21,7 @@ from agent.tools.doctor.checks import Check, DoctorRequest, Trial
 OURS = ("agent", "analyzers", "spark_jobs")
 """Top-level packages: generic names, which others may have, too."""
 DISTRIBUTION = "kshadow"
-LEAST_LIBRDKAFKA = (2, 11)
+LEAST_LIBRDKAFKA = (2, 13)
 LEAST_FREE = 1 << 30
 LEAST_FILES = 1024
 

@@ -6,7 +6,7 @@ the broker is asked what this client may do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from agent.kafka.admin_api.answers import MADE_UP
 from agent.kafka.source.open_transactions import STATE_TOPIC as TRANSACTION_STATE_TOPIC
 from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, grant_command
-from agent.tools.doctor.connection import AdminConnection
+from agent.tools.doctor.connection import AdminConnection, NoAnswer
 from agent.tools.doctor.topic import TopicSample
 
 MOST_GROUPS = MOST_TOPICS = 20
@@ -88,23 +88,22 @@ def describe_groups(request: DoctorRequest, link: AdminConnection, sample: Topic
     what_for = "to time join phases and compare the mirror with the brokers (--admin)"
     right = Right("Describe", "group", None, what_for)
     groups = sorted(group for group in sample.groups if group and "\0" not in group)[:MOST_GROUPS] or [MADE_UP]
-    # Any other answer than this one is for somebody who may ask.
-    code = KafkaError.GROUP_AUTHORIZATION_FAILED
-    refused = [it for it in groups if _is_refused(link, code, link.admin.describe_consumer_groups, [it])]
     trial = right.trial(f"described {count(len(groups), 'group')}")
     fix = (right.grant(request), "or --no-admin: the agent does without")
-    return _check_each(right, trial, refused, groups, fix)
+    asked = {it: [it] for it in groups}
+    code = KafkaError.GROUP_AUTHORIZATION_FAILED
+    return _ask_each(right, trial, fix, asked, code, lambda it: link.ask(link.admin.describe_consumer_groups, it))
 
 
 def describe_topics(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
     """Describe on topics, for lag."""
     right = Right("Describe", "topic", None, "to know where topics end, and so lag (--lag)")
     topics = sorted(sample.topics - {OFFSETS_TOPIC})[:MOST_TOPICS] or [MADE_UP]
-    code = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    refused = [it for it in topics if _is_refused(link, code, link.admin.describe_topics, TopicCollection([it]))]
     trial = right.trial(f"asked for the partitions of {count(len(topics), 'topic')}")
     fix = (right.grant(request), "or --no-lag: the agent does without")
-    return _check_each(right, trial, refused, topics, fix)
+    asked = {it: TopicCollection([it]) for it in topics}
+    code = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return _ask_each(right, trial, fix, asked, code, lambda it: link.ask(link.admin.describe_topics, it))
 
 
 def share_state(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
@@ -129,6 +128,9 @@ def _read_where_it_is(
     try:
         question = TopicCollection([topic])
         description = link.ask(link.admin.describe_topics, question, include_authorized_operations=True)
+    except NoAnswer as error:
+        yield right.trial(_ASKED).skipped(f"not known: {error.args[0].str()}")
+        return
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             # Whoever may not ask is not told whether there is one.
@@ -137,18 +139,25 @@ def _read_where_it_is(
     yield _allowed(request, right, description.authorized_operations)
 
 
-def _is_refused(link: AdminConnection, code: int, question: Callable[..., Any], asked: Any) -> bool:
-    """Whether this error is the answer."""
-    try:
-        link.ask(question, asked)
-    except KafkaException as error:
-        return bool(error.args[0].code() == code)
-    return False
-
-
-def _check_each(
-    right: Right, trial: Trial, refused: Sequence[str], asked: Sequence[str], fix: tuple[str, ...]
+def _ask_each(
+    right: Right,
+    trial: Trial,
+    fix: tuple[str, ...],
+    asked: Mapping[str, Any],
+    code: int,
+    ask: Callable[[Any], Any],
 ) -> Check:
+    """`asked`: by name what is asked for. `code` is the answer for who may not ask; any other is for who may."""
+    refused = []
+    for name, question in asked.items():
+        try:
+            ask(question)
+        except NoAnswer as error:
+            said = error.args[0].str()
+            return trial.failed(f"no answer for {right.kind} {name}: {said}; whether this is granted is not known")
+        except KafkaException as error:
+            if error.args[0].code() == code:
+                refused.append(name)
     if not refused:
         return trial.ok(right.granted)
     if len(refused) == len(asked):

@@ -49,7 +49,7 @@ class TopicSample:
     skews_ms: list[tuple[float, float]] = field(default_factory=list)
     """For each record that came while we watched the least and the most that the broker's clock may be ahead."""
     reached: bool = True
-    """Whether all of the sample came in time."""
+    """Whether all of the sample came in time: of every partition, those without a leader among them."""
 
     def add(self, message: Message) -> None:
         """One more record."""
@@ -93,6 +93,9 @@ def check_format(description: Any) -> Check:
     return trial.ok(found)
 
 
+_SETTINGS = ("cleanup.policy", "min.insync.replicas", "compression.type")
+
+
 def check_settings(link: AdminConnection) -> Check:
     """How the topic is cleaned; known only to whom DescribeConfigs was granted, which the agent does not need."""
     trial = Trial("settings", OFFSETS_TOPIC, "asked for the topic's settings")
@@ -102,11 +105,11 @@ def check_settings(link: AdminConnection) -> Check:
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return trial.skipped("not granted: DescribeConfigs on the topic, which kshadow does not need")
         return trial.skipped(error.args[0].str())
-    value: Mapping[str, str] = {name: it.value for name, it in entries.items()}
-    policy, in_sync = value.get("cleanup.policy", ""), value.get("min.insync.replicas", "")
-    found = (
-        f"cleanup.policy={policy}, min.insync.replicas={in_sync}, compression.type={value.get('compression.type')}"
-    )
+    value: Mapping[str, str] = {name: it.value for name, it in entries.items() if it.value is not None}
+    if untold := [name for name in _SETTINGS if name not in value]:
+        return trial.skipped(f"not known: the brokers do not tell {', '.join(untold)}")
+    policy, in_sync, compression = (value[name] for name in _SETTINGS)
+    found = f"cleanup.policy={policy}, min.insync.replicas={in_sync}, compression.type={compression}"
     alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {OFFSETS_TOPIC} --add-config"
     if policy != "compact":
         found += ": groups that have not changed for long are deleted from the log, and brokers forget them, too"
@@ -122,9 +125,9 @@ def read_sample(request: DoctorRequest, sample: TopicSample) -> None:
     # Uncommitted: what an open transaction holds back was written long before it is seen, and clocks seemed wrong.
     consumer = new_consumer({**consumer_properties(request.conf), "isolation.level": "read_uncommitted"})
     try:
-        numbers = [
-            number for number, leader in leaders(consumer, OFFSETS_TOPIC, request.timeout_s).items() if leader >= 0
-        ]
+        led = leaders(consumer, OFFSETS_TOPIC, request.timeout_s)
+        numbers = [number for number, leader in led.items() if leader >= 0]
+        sample.reached = len(numbers) == len(led)
         begins = offsets_at(consumer, OFFSETS_TOPIC, numbers, EARLIEST, request.timeout_s)
         ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, request.timeout_s)
         most = max(10, SAMPLE // max(1, len(numbers)))
@@ -140,13 +143,17 @@ def read_sample(request: DoctorRequest, sample: TopicSample) -> None:
 
 def _read(consumer: Consumer, sample: TopicSample, left: set[int], ends: Mapping[int, int], timeout_s: float) -> None:
     """Up to where each partition ended. Without a record an answer is waited for, too: only a fetch shows whether
-    Read was granted."""
+    Read was granted. Raises `SourceUnreachable` where none comes."""
     deadline = time.monotonic() + timeout_s
     heard = False
     while left or not heard:
         if time.monotonic() > deadline:
+            if not heard:
+                raise SourceUnreachable(
+                    f"expected records or a partition's end, no fetch answered in {timeout_s:g} s"
+                )
             sample.reached = False
-            return
+            break
         message = consumer.poll(0.2)
         if message is None or message.topic() != OFFSETS_TOPIC:
             continue
@@ -186,7 +193,7 @@ def check_decoded(sample: TopicSample) -> Check:
     trial = Trial("records", OFFSETS_TOPIC, "decoded the newest records of each partition")
     count, bad = sample.kinds.total(), sample.errors.total()
     kinds = ", ".join(f"{number} {kind}" for kind, number in sample.kinds.most_common(12))
-    found = f"{count} records: {kinds}" if count else "no record yet"
+    found = f"{count} records: {kinds}" if count else "no record yet" if sample.reached else "no record came"
     if bad:
         errors = ", ".join(f"{number} {kind}" for kind, number in sample.errors.most_common())
         found = f"{bad} of {count + bad} records cannot be decoded: {errors}; {found}"

@@ -11,6 +11,7 @@ from agent.core.shadow.views import GroupView
 from analyzers.balance import (
     assignment_imbalance,
     assignment_problem,
+    held_partitions,
     load_imbalance,
     load_plan,
     partition_spread,
@@ -161,12 +162,14 @@ def test_what_an_assignor_would_be_asked() -> None:
     log = Log().add(
         b.classic_group(
             1,
-            b.member("m0-1", {"t": [0, 3], "empty": []}, topics=("t", "none"), instance_id="i"),
+            b.member("m0-1", {"t": [0, 2**31 - 1], "empty": []}, topics=("t", "none"), instance_id="i"),
             b.member("m1-1", {}, topics=("t",)),
         )
     )
-    problem = assignment_problem(log.view())
-    assert problem.partitions == {"t": 4, "empty": 0}
+    held = held_partitions(log.view())
+    assert held == {"t": [0, 2**31 - 1], "empty": []}
+    problem = assignment_problem(log.view(), held)
+    assert problem.partitions == {"t": 2, "empty": 0}, "what a client writes into its assignment must not cost memory"
     assert {member_id: (it.topics, it.instance_id) for member_id, it in problem.members.items()} == {
         "m0-1": ({"t", "empty"}, "i"),
         "m1-1": ({"t"}, None),

@@ -105,6 +105,13 @@ def test_a_new_process_while_the_old_session_stands_has_crashed() -> None:
     assert opened.numbers["needed_session_timeout_ms"] is None
 
 
+def test_several_that_crashed_are_told_as_several() -> None:
+    story = Story().change(["a", "b", "c"]).work(20).lose("b", "c", join=["b", "c"])
+    (opened,) = story.findings(SESSION)
+    assert "stop without close()" in opened.advice
+    assert "keep them stopped until then; the price is their capacity" in opened.advice
+
+
 def test_static_members_that_all_went_may_have_been_stopped() -> None:
     fleet = ["a!1", "b!2", "c!3"]
     story = Story().change(fleet).work(20).lose(*fleet)

@@ -241,6 +241,14 @@ def test_range_or_no_assignor_would() -> None:
     assert found.advice.startswith("Assignors count partitions, not records")
 
 
+def test_records_are_counted_for_the_partitions_that_are_held() -> None:
+    given = members({"t": [1, 3]}, {"t": [5, 7]}, topics=("t",))
+    log = Log().add(b.classic_group(1, *given))
+    (found,) = findings(commits(log, 25, moves(0, 5_000, 0, 5_000, 0, 100, 0, 100)), NAME)
+    assert found.numbers["range_largest_records"] == found.numbers["largest_records"]
+    assert found.numbers["roundrobin_largest_records"] < found.numbers["range_largest_records"]
+
+
 def test_it_is_looked_at_again_where_commits_end() -> None:
     log = commits(halves(), 25, moves(10_000, 100, 100, 100))
     found = of(findings(idle(log, 1_800_000), NAME))

@@ -33,6 +33,7 @@ from agent.kafka.admin_api.child import TIMEOUT_S
 from agent.kafka.admin_api.divergence import FIELDS
 from agent.kafka.admin_api.join_phase_observations import ARRIVAL_MS
 from agent.kafka.admin_api.observer import STOP_S, AdminObserver
+from agent.kafka.writer.topic import partition_count
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -97,8 +98,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         admin = AdminClient({**conf, "log_level": 2})
         admin.create_topics([NewTopic(TOPIC, 8, 1)])[TOPIC].result(20)
-        # Asking for a coordinator is what makes the topic.
-        next(iter(admin.describe_consumer_groups(["nobody"]).values())).exception()
+        partition_count(conf, create=True)
         rebalances: list[Rebalanced] = []
 
         def keep(transitions: list[Transition]) -> None:
@@ -159,37 +159,45 @@ def test_join_phases(live: Live) -> None:
         live.consumer(group, **slow)
         live.consumer(group, **slow)
     have(2)
-    for _ in range(2):
+
+    def told() -> list[tuple[Rebalanced, tuple[int, int] | None, int | None]]:
+        """Each rebalance, its join phase by the broker's log, and how far off, at most, what is told of it may be."""
+        truth = joins_in(live.broker.log_file.read_text())
+        phases = [(it, truth.get((it.group, it.generation))) for it in live.rebalances if it.group in groups]
+        return [
+            (it, phase, phase and live.watched.promised_error_ms(it.group, it.generation, *phase))
+            for it, phase in phases
+        ]
+
+    rounds, promises = 0, 0
+    # Of what is swept late, as on a busy machine, nothing is promised.
+    while rounds < 2 or (promises < 2 * JOINS and rounds < 8):
         more = [live.consumer(group, **slow) for group in groups]
         have(3)
         for client in more:
             client.leave()
         have(2)
+        rounds, promises = rounds + 1, sum(promised_ms is not None for _, _, promised_ms in told())
+    assert promises >= 2 * JOINS, live.watched.sweeps
 
-    truth = joins_in(live.broker.log_file.read_text())
-    errors, further, promises = [], [], 0
-    for it in [it for it in live.rebalances if it.group in groups]:
-        phase = truth.get((it.group, it.generation))
+    errors, further = [], []
+    for it, phase, promised_ms in told():
         seen = [evidence for evidence in it.inferred.evidence if evidence["kind"] == "admin_api"]
         assert it.observed == bool(seen) == (it.join_ms is not None)
         if phase is None:
             assert not seen, "the broker knows of no such phase"
             continue
-        promised_ms = live.watched.promised_error_ms(it.group, it.generation, *phase)
-        join_ms = phase[1] - phase[0]
         if promised_ms is not None:
-            promises += 1
             assert seen, f"nobody saw {live.watched.told_of(it.group, it.generation, *phase)}"
             assert seen[0]["error_ms"] <= promised_ms
         if it.join_ms is not None:
-            errors.append(it.join_ms - join_ms)
+            errors.append(it.join_ms - (phase[1] - phase[0]))
             # Clocks are compared by records, and these may all have come later than is allowed for.
             late_ms = max(live.watched.late_ms[it.group, it.generation] - ARRIVAL_MS, 0)
             further.append(abs(errors[-1]) - seen[0]["error_ms"] - late_ms)
     # The broker writes its log after it did what it tells of, on a busy machine once in a while much later.
     assert sum(it > 0 for it in further) <= len(further) // 10, (errors, further)
     assert max(further) < 10 * LOGGED_MS, (errors, further)
-    assert promises >= 2 * JOINS, live.watched.sweeps
     print(f"\n{live.version}: {promises} promised, {len(errors)} seen, wrong by {min(errors)} to {max(errors)} ms")
 
 
@@ -236,8 +244,9 @@ def test_a_group_that_no_coordinator_knows(live: Live, caplog: pytest.LogCapture
     assert live.observed().divergences == wrong
     write("ghost", b.no_classic_group("ghost"))
     until(lambda: live.observed().divergences == AGREED, said=live.observed)
-    said = [text for text in caplog.messages if "'ghost'" in text]
-    assert said == [
+    # The count is there a moment before the line.
+    until(lambda: "group 'ghost': mirror and broker no longer differ" in caplog.messages)
+    assert [text for text in caplog.messages if "'ghost'" in text] == [
         "group 'ghost': mirror and broker differ: presence: the broker has no such group, the mirror has it in state"
         " Stable",
         "group 'ghost': mirror and broker no longer differ",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -33,6 +35,7 @@ from agent.kafka.writer.errors import (
 from agent.kafka.writer.segments import write_segments
 from agent.kafka.writer.topic import partition_count, write_topic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.harness.kafka import committed, described
 from tests.unit.kafka.writer.making import groups, numbered
 from tests.waiting import until
 
@@ -79,27 +82,16 @@ def rules(conf: dict[str, str], *bindings: AclBinding) -> Iterator[None]:
             future.result(20)
 
 
-def once_loaded(ask: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return ask()
-        except KafkaException:  # the coordinator is loading
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
 def assert_loaded(conf: dict[str, str], names: list[str]) -> None:
     """The broker answers for each group as if its members and commits had been its own."""
-    admin = AdminClient({**conf, "log_level": 0})
+    servers = conf["bootstrap.servers"]
     for name in names:
-        group = once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
+        group = described(servers, name)
         assert group.state is ConsumerGroupState.STABLE, name
         (member,) = group.members
         assert (member.member_id, member.client_id, member.host) == (f"{name}-member", f"{name}-client", "/10.0.0.1")
         assert [(it.topic, it.partition) for it in member.assignment.topic_partitions] == [("orders", 0)]
-        assert committed(conf, name) == [("orders", 0, 500)]
+        assert committed(servers, name) == {("orders", 0, 500)}
 
 
 def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a_restart(
@@ -117,10 +109,9 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
         write_topic(records, conf, placed_for=50, create=True)
     assert partition_count(conf) == PARTITIONS
     # What stands in a partition when its coordinator begins is loaded, so that has to be over.
-    admin = AdminClient({**conf, "log_level": 0})
     assert {it.partition for it in records} == set(range(PARTITIONS))
     for name in NAMES:
-        once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
+        described(conf["bootstrap.servers"], name)
 
     written = write_topic(iter(records), conf, placed_for=PARTITIONS)
     size = sum(len(it.key or b"") + len(it.value or b"") for it in records)
@@ -128,6 +119,7 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
     read = [record for run in read_to_end(conf) for record in run.records()]
     assert sorted(read, key=lambda it: it.partition) == numbered(records)
 
+    admin = AdminClient({**conf, "log_level": 0})
     listed = {it.group_id for it in admin.list_consumer_groups().result(20).valid}
     assert not listed & set(NAMES), "a running broker does not look"
     idempotent = Producer({**conf, "client.id": "__admin_client", "enable.idempotence": True, "log_level": 0})
@@ -137,14 +129,7 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
 
     broker.restart()
     assert_loaded(conf, NAMES)
-    assert committed(conf, "idempotent") == [], "why the producer of this sink is not"
-
-
-def committed(conf: dict[str, str], name: str) -> list[tuple[str, int, int]]:
-    admin = AdminClient({**conf, "log_level": 0})
-    asked = ConsumerGroupTopicPartitions(name)
-    answer = once_loaded(lambda: admin.list_consumer_group_offsets([asked])[name].result(20))
-    return [(it.topic, it.partition, it.offset) for it in answer.topic_partitions]
+    assert committed(conf["bootstrap.servers"], "idempotent") == set(), "why the producer of this sink is not"
 
 
 def test_a_stopped_broker_takes_segment_files(tmp_path) -> None:
@@ -251,3 +236,20 @@ def test_nobody_answers() -> None:
 def test_a_property_that_cannot_be_is_told(conf: dict[str, str], more: dict[str, str], said: str) -> None:
     with pytest.raises(SinkMisconfigured, match=said):
         write_topic([], {**conf, **more}, placed_for=PARTITIONS)
+
+
+@pytest.mark.thorough
+def test_a_topic_that_can_be_made_only_after_the_broker_was_restarted() -> None:
+    """An Admin client's question that was given up ends the process then (confluentinc/librdkafka#4605)."""
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.replication.factor": "3"}, heap="256m") as broker:
+        ours = (sys.executable, "-m", "agent.cli.main", "generate", "--create-topic", "--groups=1", "--duration=1m")
+        command = (*ours, "--bootstrap-server", broker.bootstrap_servers)
+        writing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        time.sleep(8)
+        assert writing.poll() is None, "it asks again and again"
+        broker.kill()
+        file = broker.directory / "server.properties"
+        file.write_text(re.sub(r"(offsets.topic.replication.factor)=3", r"\1=1", file.read_text()))
+        broker.restart()
+        said, _ = writing.communicate(timeout=60)
+        assert writing.returncode == 0, said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, PositionBehind, sample_event
@@ -67,6 +67,8 @@ def test_what_is_not_known_is_null() -> None:
 
 
 @given(OTHERS, OTHERS)
+# Of two agents that look at groups at other intervals.
+@example(ONE._replace(sampled_every_ms=10_000), ONE._replace(sampled_every_ms=5_000))
 def test_one_id_is_one_content(one: GroupSample, other: GroupSample) -> None:
     first, second = sample_event(one), sample_event(other)
     assert (first["event_id"] == second["event_id"]) == (json.dumps(first) == json.dumps(second))

@@ -9,12 +9,22 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, ListedGroup, Refusal
+from agent.kafka.admin_api.answers import (
+    AdminAnswer,
+    AdminOutcome,
+    DescribedGroup,
+    FetchedOffset,
+    ListedGroup,
+    Refusal,
+)
 from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, parse_answer
-from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each
+from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each, _positions
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -40,6 +50,20 @@ def answer(asker: AdminProcess, wake: threading.Event) -> AdminAnswer:
         assert time.monotonic() < deadline
     (only,) = answers
     return only
+
+
+def test_a_position_that_is_not_answered_is_not_left_out_of_the_answer() -> None:
+    """What is left out is told to be deleted. Of a `TopicPartition` only librdkafka can set the error."""
+    at = [
+        SimpleNamespace(topic="t", partition=0, offset=5, leader_epoch=None, error=None),
+        SimpleNamespace(topic="t", partition=1, offset=-1001, leader_epoch=None, error=None),
+    ]
+    fetched: Future[Any] = Future()
+    fetched.set_result(SimpleNamespace(topic_partitions=at))
+    assert _positions(fetched).positions == (FetchedOffset("t", 0, 5, -1),)
+    at[1].error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+    with pytest.raises(KafkaException, match="UNSTABLE_OFFSET_COMMIT"):
+        _positions(fetched)
 
 
 @pytest.mark.usefixtures("process")

@@ -10,7 +10,7 @@ import pytest
 
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.core.shadow.views import GroupView
-from agent.kafka.admin_api.answers import DescribedGroup, ListedGroup
+from agent.kafka.admin_api.answers import AdminOutcome, DescribedGroup, ListedGroup, Refusal
 from agent.kafka.admin_api.comparing import MAX_TEXT_CHARS, MirrorComparison
 from agent.kafka.admin_api.divergence import (
     CONFIRM_S,
@@ -18,6 +18,7 @@ from agent.kafka.admin_api.divergence import (
     differences,
     is_describable,
 )
+from agent.kafka.admin_api.observer import AdminObserver
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 
@@ -110,6 +111,19 @@ def test_nothing_is_compared_while_it_is_not_known_how_far_the_topic_is_read() -
     assert comparer.is_at_work
     groups.lag = {}
     assert not comparer.is_at_work
+
+
+def test_groups_that_nobody_answers_for_are_compared_no_more() -> None:
+    """As where the right to describe them is taken away, or a coordinator falls silent: nor is it told that they
+    agree."""
+    groups = Groups(CLASSIC)
+    observer = AdminObserver({"bootstrap.servers": "localhost:1"})
+    comparer = comparer_of(groups)
+    for outcome in (AdminOutcome.DENIED, AdminOutcome.TIMED_OUT):
+        observer._take_descriptions(comparer, 1, {b.GROUP: AGREES}, 10.0)
+        assert comparer.compared_groups == 1
+        observer._take_descriptions(comparer, 1, {b.GROUP: Refusal(outcome, "why")}, 20.0)
+        assert comparer.compared_groups == 0
 
 
 def test_a_difference_counts_when_it_is_there_again_and_goes_with_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -76,10 +76,12 @@ def summed(topic: str, every: list[Lag]) -> TopicLag:
     known = [it for it in every if it.records is not None]
     lagging = [it for it in known if it.records]
     seconds = [it.seconds for it in lagging]
+    # Nothing to read where that is known, and elsewhere perhaps: that is not 0.
+    is_told = lagging or len(known) == len(every)
     return TopicLag(
         topic,
-        sum(it.records or 0 for it in known) if known else None,
-        None if not known or None in seconds else max([0.0, *(it for it in seconds if it is not None)]),
+        sum(it.records or 0 for it in known) if is_told else None,
+        None if not is_told or None in seconds else max([0.0, *(it for it in seconds if it is not None)]),
         len(every),
         len(every) - len(known),
         any(it.at_least for it in lagging),
@@ -136,6 +138,43 @@ def test_the_lowest_position_of_each_partition() -> None:
     commit(other, "i", "u", 3, 1)
     assert lowest_committed([sums.take(0, one), sums.take(1, other)]) == {"t": {0: 5, 1: 8}, "u": {3: 1}}
     assert lowest_committed([]) == {}
+
+
+def test_nothing_to_read_where_ends_are_known_is_no_lag_of_nothing() -> None:
+    """As where a broker is away that leads half of the partitions."""
+    offsets, sums, book = CommittedOffsets(), LagCalculator(), EndOffsetHistory(INTERVAL_MS)
+    book.add_high_watermarks({("t", 0): 10}, NOW)
+    ends = book.publish(NOW)
+    for group, offset in (("g", 10), ("h", 4)):
+        commit(offsets, group, "t", 0, offset)
+        commit(offsets, group, "t", 1, 5)
+    taken = LagSnapshot(sums.take(0, offsets), ends, NOW, lambda topic: True)
+    found = {group: (it.records, it.seconds is None, it.partitions, it.unknown) for group, it in taken.topics()}
+    assert found == {"g": (None, True, 2, 1), "h": (6, True, 2, 1)}
+    assert taken.totals() == {"h": 6}
+    state = ShareState(10, 0, 0, NOW)
+    shares = [SharePosition("s", "t", ZERO_UUID, at, state) for at in range(2)]
+    taken = taken._replace(shares=shares)
+    assert [it for group, it in taken.topics() if group == "s"] == [TopicLag("t", None, None, 2, 1)]
+    assert taken.totals() == {"h": 6}
+
+
+def test_a_topic_that_was_deleted_has_nothing_to_read() -> None:
+    offsets, sums, book = CommittedOffsets(), LagCalculator(), EndOffsetHistory(INTERVAL_MS)
+    for group, topics in (("both", ("t", "gone")), ("one", ("gone",))):
+        for topic in topics:
+            commit(offsets, group, topic, 0, 10)
+    book.add_high_watermarks({("t", 0): 10, ("gone", 0): 12}, NOW)
+    for _ in range(2):
+        book.add_high_watermarks({("t", 0): 10}, NOW)
+        book.add_missing([("gone", 0)])
+    taken = LagSnapshot(sums.take(0, offsets), book.publish(NOW), NOW, lambda topic: True)
+    assert taken.totals() == {"both": 0}
+    assert {(group, it.topic, it.records) for group, it in taken.topics()} == {
+        ("both", "t", 0),
+        ("both", "gone", None),
+        ("one", "gone", None),
+    }
 
 
 def test_positions_that_come_and_go() -> None:

@@ -181,6 +181,15 @@ def test_paths_of_each_form(tmp_path):
     assert offsets(committed(discover(alone)[0])[0]) == [0]
 
 
+def test_a_text_log_beside_segments_is_none_of_them(tmp_path):
+    """It was told to be a damaged segment."""
+    log = write(tmp_path, batch(0), partition=12)
+    directory = log.segments[0].parent
+    (directory / "coordinator.log").write_text("[2026-11-21 10:00:00,000] INFO a log", encoding="ascii")
+    assert discover(directory) == [log]
+    assert discover(tmp_path) == [log]
+
+
 def test_a_partition_without_segments_has_no_records(tmp_path):
     bare = tmp_path / "__consumer_offsets-1"
     bare.mkdir()

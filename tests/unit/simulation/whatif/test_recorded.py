@@ -388,6 +388,12 @@ def test_partitions_that_come_to_light_were_there_before() -> None:
     assert not [it for it in found.script.steps if isinstance(it, s.SetPartitions)]
 
 
+def test_a_number_of_a_partition_is_a_clients_word() -> None:
+    history = History()
+    history.at(0, b.member("a-1", {"t": [0, 2**31 - 1], "u": [0]}, topics=("t", "u")))
+    assert of(history).script.partitions == {"t": 2, "u": 1}, "the replay makes each partition of a topic"
+
+
 def test_a_leader_that_asks_again() -> None:
     history = History()
     history.at(0, *shared_out(["a-1"]))
