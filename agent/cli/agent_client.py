@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from email.message import Message
 from http.client import HTTPException
@@ -69,6 +69,9 @@ class AgentClient(Answers):
     """Whether a question that cannot be answered raises `SourceAway`; else it ends the command."""
 
     _cluster: str | None = None
+    _health: Health | None = None
+    """What it said last of whether it is ready."""
+
     _unseen_reason: str | None = None
     """What the latest answer that knows no such group said of that."""
 
@@ -100,7 +103,16 @@ class AgentClient(Answers):
             raise
         if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
             self._fail(f"{self.url}: no kshadow agent answers there, or one of another version")
-        return Health(form["ready"], str(form.get("reason", "")))
+        self._health = Health(form["ready"], str(form.get("reason", "")))
+        return self._health
+
+    def report(self, say: Callable[[str], None]) -> bool:
+        """Say that its answers are not as of now, where that is so: it goes on telling what it knew last. A command
+        that asked `ready` is told of the same."""
+        health = self._health or self.ready()
+        if not health.ready:
+            say(f"({self.url}: {health.reason}; what is told is the last that the agent knew)")
+        return not health.ready
 
     def groups(self) -> list[JsonObject]:
         """`GET /api/v1/groups`."""

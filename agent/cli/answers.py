@@ -78,7 +78,8 @@ class Answers(GroupQueries, Protocol):
         return None
 
     def report(self, say: Callable[[str], None]) -> bool:
-        """Say what was wrong with the data; whether anything was. An agent counts and logs that itself."""
+        """Say what was wrong with the data; whether anything was. What an agent could not decode it counts and logs
+        itself."""
         return False
 
 

@@ -16,7 +16,8 @@ AskPartitionCounts = Callable[[Collection[str]], Mapping[str, int]]
 """Asks how many partitions topics have; those that do not exist are not in the answer."""
 
 MAX_PARTITIONS = 1_000_000
-"""Beyond it, no number of a partition: nothing is made of what an agent may say by mistake."""
+"""Of all topics together. Beyond it, no number of a partition either: nothing is made of what an agent may say by
+mistake."""
 
 BROKER, OPTION, SEEN = "broker", "option", "seen"
 """Where a topic's number of partitions is from; what was seen is the least that it can be."""
@@ -50,6 +51,8 @@ def assignment_plan(
     wants = _subscriptions(form, held, by_server=by_server)
     topics = frozenset[str]().union(*wants.values())
     counts, sources = _counts(form, topics, held, given, ask)
+    if (total := sum(counts.values())) > MAX_PARTITIONS:
+        raise NotAssignable(f"has topics of {total:,} partitions in all; {MAX_PARTITIONS:,} are assigned at most")
     members = {
         str(member["member_id"]): MemberSubscription(
             wants[member["member_id"]], _text(member.get("instance_id")), owned

@@ -137,7 +137,7 @@ def _history_opened(
     if not tables:
         raise click.UsageError(
             f"--from {printable(path)}: expected records; history tables tell what happened and not how groups stand:"
-            " kshadow timeline, explain, findings and report read them"
+            " kshadow timeline, explain, findings, report and verdict read them"
         )
     if witness is not None:
         raise click.UsageError("--broker-log goes with records; the causes in history tables are told already")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agent.cli.agent_client import AgentClient
-from agent.cli.answers import Answers, SourceAway
+from agent.cli.answers import Answers, SourceAway, SourceNotReady
 from agent.cli.data_source import check_source_options, source_errors_reported
 from agent.cli.options import AGENT_OPTIONS, SOURCES, choose_analyzers, exactly_one_of, librdkafka_config, typed
 from agent.cli.output import bold, echo, warn
@@ -134,9 +134,7 @@ def follow(
     with _live_source(ctx, group, lag=lag) as answers:
         while True:
             try:
-                if not isinstance(answers, AgentClient) and not (health := answers.ready()).ready:
-                    raise SourceAway(health.reason)
-                poll(answers)
+                _poll_if_ready(answers, poll)
                 away = False
                 if isinstance(answers, AgentClient):
                     answers.raises_when_away = True
@@ -145,6 +143,19 @@ def follow(
                     warn(f"({error}; waiting for it)")
                 away = True
             _wait(ctx.params["interval"])
+
+
+def _poll_if_ready(answers: Answers, poll: Callable[[Answers], None]) -> None:
+    """While nothing is read, that nothing is new says nothing. Raises `SourceAway` then."""
+    if not (health := answers.ready()).ready:
+        raise SourceAway(health.reason)
+    try:
+        poll(answers)
+    except SourceNotReady:
+        # An agent that was ready a moment ago says itself why it is no longer; else too many ask it.
+        if (health := answers.ready()).ready:
+            raise
+        raise SourceAway(health.reason) from None
 
 
 @contextmanager

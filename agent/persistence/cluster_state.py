@@ -185,15 +185,15 @@ class ClusterState:
     ) -> list[DiagnosisOutput]:
         """Apply one record of a group to a fork of it, which then takes the group's place."""
         partition, members = record.partition, self._members
-        with answers:
-            due = self._record_outputs(self.diagnosis.run_due(record, context))
         seen: list[Callable[[], None]] = []
 
         def see(mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
             if members is not None:
                 seen.append(members.see(mirror, transitions))
 
-        fork = self.diagnosis.fork(partition, group, see)
+        with answers:
+            due = self._record_outputs(self.diagnosis.run_due(record, context))
+            fork = self.diagnosis.fork(partition, group, see)
         outputs = self._shown(fork.replay_batch(record, context))
         noted = self._noted(outputs)
         # What is replaced goes when this returns: freeing it takes a while.

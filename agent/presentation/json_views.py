@@ -9,8 +9,9 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from typing import Any
 
-from agent.core.end_offsets import EndOffsets
+from agent.core.end_offsets import EndOffsets, LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.states import GroupType
 from agent.core.queries import JsonObject
@@ -63,8 +64,7 @@ def _known(number: int) -> int | None:
 def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: LagOf | None = None) -> JsonObject:
     """All of a group: its row with `members` and `offsets` in full."""
     known = [NO_LAG if lag is None else lag(item) for item in offsets]
-    records = [it["lag"] for it in known if it["lag"] is not None]
-    return group_json(view, sum(records) if records else None) | {
+    return group_json(view, lag_total(known)) | {
         "leader": view.leader,
         "target_generation": view.target_generation,
         "members": [_member_json(member, view) for member in view.members],
@@ -77,6 +77,14 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
         ],
         "anomalies": [asdict(item) for item in view.anomalies],
     }
+
+
+def lag_total(offsets: Iterable[Mapping[str, Any]]) -> int | None:
+    """Records behind over all of these, at the least: without those whose lag is not known. None where none has
+    anything to read of which that is known, and of others it is not; in topics that were deleted there is nothing."""
+    every = [it["lag"] for it in offsets if it["lag_note"] != LagNote.TOPIC_DELETED]
+    total = sum(filter(None, every))
+    return total if total or (every and None not in every) else None
 
 
 def _member_json(member: Member, view: GroupView) -> JsonObject:
@@ -109,6 +117,11 @@ def share_offsets(shares: Iterable[SharePosition]) -> tuple[CommittedOffset, ...
         )
         for it in shares
     )
+
+
+def unread_lag_json(it: CommittedOffset) -> JsonObject:
+    """For `describe_json`: where what the group committed lately cannot be read."""
+    return {**NO_LAG, "lag_note": str(LagNote.NOT_READ)}
 
 
 def lag_json(

@@ -79,6 +79,9 @@ class Agent:
         deadline = time.monotonic() + timeout_s
         parts, options = self._parts, self.options
         self._loop.request_stop()
+        if parts.checkpointer is not None:
+            # A cycle that waits for a sink is given up: the last one has the time.
+            parts.checkpointer.request_stop()
         for watch in self._watches:
             watch.request_stop()
         if options.observer is not None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -48,7 +48,16 @@ RENEW_S = 1800.0
 BARRIER_S = 30.0
 """For how long a cycle waits for the events to be safe; then it is given up, and the next one tries."""
 
+LAST_BARRIER_S = 3.0
+"""The same where the process ends: all of its stop has seconds, and the sinks need some of them."""
+
 CLUSTER = "cluster"
+
+_KEEPS = frozenset({StoreErrorReason.FULL, StoreErrorReason.DENIED, StoreErrorReason.MISCONFIGURED})
+"""Why a store may refuse one snapshot and keep what is there."""
+
+_SNAPSHOTS_REFUSED = "snapshots refused (%s), what they hold is read from the beginning: %s"
+_POSITIONS_REFUSED = "history positions refused (%s), what the log shows is told again: %s"
 
 
 class CheckpointReading(NamedTuple):
@@ -130,7 +139,8 @@ class Restorer:
         self._state, self._lock = state, lock
         self._deduplicator, self._exports, self._max_age_s = exported, exports, max_age_s
         self._has_cluster = False
-        self._other_formats: dict[str, list[str]] = {}
+        self._refusals: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        """By line of the log and reason: what was refused."""
         self.refused: Counter[str] = Counter()
         """Snapshots that were not fit to go on from, by reason."""
         self.restored = 0
@@ -153,7 +163,7 @@ class Restorer:
         try:
             blobs = self._ledger.store.load(names)
         except StoreError as error:
-            self.refused["unreadable"] += len(bounds)
+            self.refused[str(RefusalReason.UNREADABLE)] += len(bounds)
             log.error("snapshots cannot be read, so partitions are read from their beginnings: %s", error)
             return {}
         self._learn_exported([*bounds, None], blobs)
@@ -167,21 +177,22 @@ class Restorer:
                 blob = blobs.get(self._ledger.snapshot_name(number))
                 if blob is not None and (position := self._restore(number, blob, it)) is not None:
                     out[number] = position.next_offset
-        self._warn_of_other_formats()
+        self._log_refusals()
         took_ms = round((time.monotonic() - began_s) * 1000)
         if out:
             log.info("%d of %d partitions go on from their snapshots (%d ms)", len(out), len(bounds), took_ms)
         return out
 
-    def _restore(self, number: int, blob: bytes, bounds: LogBounds) -> ReplayPosition | None:
+    def _restore(self, number: int, blob: bytes | StoreError, bounds: LogBounds) -> ReplayPosition | None:
         try:
+            blob = _readable(blob)
             header, _ = read_header(blob)
             if header.identity[:2] == self._ledger.log_id:
                 self._check(header, bounds)
             with self._lock:
                 position = self._state.restore(number, blob)
         except SnapshotRefused as refusal:
-            self._refuse(f"partition {number}", refusal, "it is read from its beginning")
+            self._refuse(f"partition {number}", refusal)
             return None
         self.restored += 1
         age_s = max(0.0, time.time() - header.written_ms / 1000)
@@ -203,31 +214,26 @@ class Restorer:
                 " dropped tombstones of groups that were deleted since",
             )
 
-    def _restore_cluster(self, blob: bytes) -> None:
+    def _restore_cluster(self, blob: bytes | StoreError) -> None:
         try:
+            image = _readable(blob)
             with self._lock:
-                self._state.restore_cluster(blob)
+                self._state.restore_cluster(image)
         except SnapshotRefused as refusal:
-            self._refuse("the cluster's analyzers", refusal, "they begin anew")
+            self._refuse("the cluster's analyzers", refusal)
 
-    def _refuse(self, what: str, refusal: SnapshotRefused, then: str) -> None:
+    def _refuse(self, what: str, refusal: SnapshotRefused) -> None:
         self.refused[str(refusal.reason)] += 1
-        if refusal.reason is RefusalReason.OTHER_FORMAT:
-            self._other_formats.setdefault(str(refusal), []).append(what)
-            return
-        log.warning("snapshot of %s refused, %s: %s", what, then, refusal)
+        self._refusals[_SNAPSHOTS_REFUSED, str(refusal)].append(what)
 
-    def _warn_of_other_formats(self) -> None:
-        """After an upgrade all snapshots are refused for the same reason: one line."""
-        for refusal, what in self._other_formats.items():
+    def _log_refusals(self) -> None:
+        """After an upgrade, or where the topic was made anew, all are refused for the same reason: one line."""
+        for (line, refusal), what in self._refusals.items():
             more = f" and {len(what) - 3} more" if len(what) > 3 else ""
-            log.warning(
-                "snapshots of another release refused (%s%s), what they hold is read from the beginning: %s",
-                ", ".join(what[:3]), more, refusal,
-            )  # fmt: skip
-        self._other_formats.clear()
+            log.warning(line, ", ".join(what[:3]) + more, refusal)
+        self._refusals.clear()
 
-    def _learn_exported(self, partitions: Iterable[int | None], blobs: Mapping[str, bytes]) -> None:
+    def _learn_exported(self, partitions: Iterable[int | None], blobs: Mapping[str, bytes | StoreError]) -> None:
         """Up to where each partition's events are safe with the sinks (None: the cluster's)."""
         if self._exports is None:
             return
@@ -236,12 +242,19 @@ class Restorer:
             if blob is None:
                 continue
             try:
-                safe = decode_position(blob, self._ledger.partition_log(number))
-            except PositionRefused as refusal:
-                log.warning("%s; what the log shows is told again", refusal)
+                safe = decode_position(_readable(blob), self._ledger.partition_log(number))
+            except (PositionRefused, SnapshotRefused) as refusal:
+                what = "the cluster's findings" if number is None else f"partition {number}"
+                self._refusals[_POSITIONS_REFUSED, str(refusal)].append(what)
                 continue
             with self._lock:
                 self._deduplicator.mark_exported(number, safe)
+
+
+def _readable(stored: bytes | StoreError) -> bytes:
+    if isinstance(stored, StoreError):
+        raise SnapshotRefused(RefusalReason.UNREADABLE, str(stored)) from stored
+    return stored
 
 
 class Checkpointer(BackgroundThread):
@@ -280,6 +293,9 @@ class Checkpointer(BackgroundThread):
         self._writes = Counter({"ok": 0, "failed": 0})
         self._error: str | None = None
         self._said: set[str] = set()
+        self._perhaps_gone: set[int] = set()
+        """Partitions whose snapshots were stored before the store failed, or before it worked again: the directory or
+        the topic may be another by now, or was cleared to make room."""
         # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
         self._storing = threading.Lock()
         # By partition how often its log was cut; None, what spans partitions, is of none.
@@ -336,8 +352,12 @@ class Checkpointer(BackgroundThread):
                 if is_last:
                     self._settle(all_of_them=True)
                 images = self._images(partitions)
-                if self._exports is not None and not self._wait_durable(timeout_s):
-                    raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:g} s")
+                is_given_up = self._stop.is_set if not is_last else lambda: False
+                if self._exports is not None and not self._wait_durable(timeout_s, is_given_up):
+                    if is_given_up():
+                        # The last cycle waits for this one, and tells how that ended.
+                        return False
+                    raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:.0f} s")
                 self._save(store, images)
             except (StoreError, UnwritableState) as error:
                 self._writes["failed"] += 1
@@ -350,12 +370,13 @@ class Checkpointer(BackgroundThread):
         if self._error is not None:
             log.info("snapshots are kept again")
             self._error = None
+            self._perhaps_gone.update(self._ledger.stored.keys() - images.keys())
         return True
 
     def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
         """These are another's next: kept once more, unless they are lost."""
         if not lost:
-            self.save(partitions, BARRIER_S, is_last=True)
+            self.save(partitions, LAST_BARRIER_S if self._stop.is_set() else BARRIER_S, is_last=True)
         for number in partitions:
             self._ledger.stored.pop(number, None)
 
@@ -382,15 +403,15 @@ class Checkpointer(BackgroundThread):
             if self._held is not None:
                 self._held.release(all_of_them=all_of_them)
 
-    def _wait_durable(self, timeout_s: float) -> bool:
+    def _wait_durable(self, timeout_s: float, is_given_up: Callable[[], bool]) -> bool:
         """Whether all events of the states that were imaged are safe."""
         assert self._exports is not None, "asked only then"
         deadline = time.monotonic() + timeout_s
         if self._held is not None and not self._held.wait_released(
-            self._lock, lambda: self._state.settle_origins(time.monotonic()), timeout_s
+            self._lock, lambda: self._state.settle_origins(time.monotonic()), timeout_s, is_given_up
         ):
             return False
-        return self._exports.wait_durable(max(deadline - time.monotonic(), 0.0))
+        return self._exports.wait_durable(max(deadline - time.monotonic(), 0.0), is_given_up)
 
     def _images(self, partitions: Collection[int]) -> dict[int | None, _Image]:
         """The partitions that changed, by number, and if any did, under None what spans them."""
@@ -401,7 +422,8 @@ class Checkpointer(BackgroundThread):
                 if number not in self._state.partitions:
                     continue
                 position, kept = self._state.position(number), self._ledger.stored.get(number)
-                if kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S:
+                is_kept = kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S
+                if is_kept and number not in self._perhaps_gone:
                     continue
                 snapshot, cuts = self._state.capture(number), self._cuts[number]
             # Far behind the end, a state is as old as its last record: that is what its age is told by.
@@ -444,15 +466,29 @@ class Checkpointer(BackgroundThread):
                 log.warning("analyzer %s begins anew after a restart: snapshots cannot hold its %s", name, what)
 
     def _save(self, store: SnapshotStore, images: Mapping[int | None, _Image]) -> None:
+        """Store those that can be. Raises the first `StoreError` then."""
+        failed: StoreError | None = None
         for number, it in images.items():
             with self._replacing:
                 if it.log_id != self._ledger.log_id or it.cuts != self._cuts[number]:
                     # The topic was made anew meanwhile, or its log was cut: of what is there now it would tell a lie.
                     continue
-                if self._exports is not None:
-                    position = encode_position(it.position, self._ledger.partition_log(number))
-                    store.save(self._ledger.history_name(number), position)
-                store.save(self._ledger.snapshot_name(number), it.blob)
+                try:
+                    if self._exports is not None:
+                        position = encode_position(it.position, self._ledger.partition_log(number))
+                        store.save(self._ledger.history_name(number), position)
+                    store.save(self._ledger.snapshot_name(number), it.blob)
+                except StoreError as error:
+                    if error.reason not in _KEEPS:
+                        self._perhaps_gone.update(self._ledger.stored)
+                    if error.reason is StoreErrorReason.UNREACHABLE:
+                        # Each of the others would be waited for as long.
+                        raise
+                    failed = failed or error
+                    continue
                 if number is not None:
                     self._ledger.stored[number] = _Stored(it.position, time.monotonic())
+                    self._perhaps_gone.discard(number)
                     self._writes["ok"] += 1
+        if failed is not None:
+            raise failed

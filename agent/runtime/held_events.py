@@ -62,10 +62,14 @@ class HeldEvents:
                 self._exports.put([event_of(it, self._cluster) for it in item])
 
     def wait_released(
-        self, lock: AbstractContextManager[object], settle: Callable[[], None], timeout_s: float
+        self,
+        lock: AbstractContextManager[object],
+        settle: Callable[[], None],
+        timeout_s: float,
+        is_given_up: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Whether all that was put before this call was handed on within the time. The caller does not hold `lock`;
-        `settle` is called under it."""
+        """Whether all that was put before this call was handed on within the time, and before `is_given_up`. The
+        caller does not hold `lock`; `settle` is called under it."""
         deadline = time.monotonic() + timeout_s
         with lock:
             put = self._put
@@ -75,7 +79,7 @@ class HeldEvents:
                 self.release()
                 if self._handed_on >= put:
                     return True
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or is_given_up():
                 return False
             time.sleep(WAIT_S)
 

@@ -25,10 +25,11 @@ class _Span(NamedTuple):
     until_ms: int
     records: int | None
     seconds: float | None
+    at_least: bool
 
     def joined(self, later: _Span) -> _Span:
         records, seconds = _peak((self.records, later.records)), _peak((self.seconds, later.seconds))
-        return _Span(self.at_ms, later.until_ms, records, seconds)
+        return _Span(self.at_ms, later.until_ms, records, seconds, self.at_least or later.at_least)
 
 
 class LagPeaks:
@@ -39,7 +40,7 @@ class LagPeaks:
 
     def add(self, note: LagNote) -> None:
         """The newest note."""
-        self._spans.append(_Span(note.at_ms, note.at_ms, note.records, note.seconds))
+        self._spans.append(_Span(note.at_ms, note.at_ms, note.records, note.seconds, note.at_least))
         if len(self._spans) <= MAX_SPANS:
             return
         joinable = [
@@ -57,7 +58,7 @@ class LagPeaks:
 
     def notes(self) -> tuple[LagNote, ...]:
         """The peaks in order, each at the time of the first note that it is of."""
-        return tuple(LagNote(it.at_ms, it.records, it.seconds) for it in tuple(self._spans))
+        return tuple(LagNote(it.at_ms, it.records, it.seconds, it.at_least) for it in tuple(self._spans))
 
 
 def _peak(values: Iterable[Number | None]) -> Number | None:

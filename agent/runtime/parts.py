@@ -30,6 +30,7 @@ from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.pipeline import ExportPipeline
+from agent.presentation.narrative.sampling import unanswered_phrase
 from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.event_clock import EventClock
 from agent.runtime.export_deduplicator import ExportDeduplicator
@@ -144,6 +145,17 @@ class AgentParts:
         """Whether no other replica can have the partitions that are read by now."""
         return not isinstance(self.reader, SharedTopicReader) or self.reader.is_sole_owner
 
+    @property
+    def reading_problem(self) -> str | None:
+        """Why what is told of groups, of some at least, is not as of now, however far was read; None while it is."""
+        if not self.reader.healthy:
+            return f"reading has stopped: {self.reader.last_error}"
+        if isinstance(self.reader, SampledReader) and (unanswered := self.reader.unanswered):
+            return unanswered_phrase(unanswered)
+        if not self.is_sole_owner:
+            return "no word from the brokers for long: other replicas may have these partitions now"
+        return None
+
 
 def build_parts(options: AgentOptions) -> AgentParts:
     """The collaborators, tied together; nothing is connected yet. Raises `SourceMisconfigured`."""
@@ -195,7 +207,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
 
         def revoke(partitions: Collection[int], lost: bool) -> None:
             """Store them once more unless they are `lost`, then forget them."""
-            log.info("partitions %s are another replica's%s", sorted(partitions), " (lost)" if lost else "")
+            log.info("partitions %s are %s", sorted(partitions), "lost" if lost else "given up")
             if checkpointer is not None:
                 checkpointer.partitions_revoked(partitions, lost=lost)
             with exclusive:

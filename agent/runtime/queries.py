@@ -16,7 +16,12 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
-from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase, withheld_phrase
+from agent.presentation.narrative.sampling import (
+    LIMITATIONS,
+    UNLISTED,
+    missed_phrase,
+    withheld_phrase,
+)
 from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -64,10 +69,8 @@ class AgentQueries(ServedQueries):
             return alive
         if not self._loop.is_whole:
             return Health(False, self._to_go())
-        if not self._reader.healthy:
-            return Health(False, f"reading has stopped: {self._reader.last_error}")
-        if not self._parts.is_sole_owner:
-            return Health(False, "no word from the brokers for long: other replicas may have these partitions now")
+        if (problem := self._parts.reading_problem) is not None:
+            return Health(False, problem)
         return Health(True, "; ".join([self._source_note(), *self._warnings()]))
 
     def _to_go(self) -> str:
@@ -255,7 +258,15 @@ class AgentQueries(ServedQueries):
 
     def describe(self, group: str) -> JsonObject | None:
         """One group in full, or None."""
-        from agent.presentation.json_views import describe_json, lag_json, share_offsets, with_quarantined, with_stale
+        from agent.presentation.json_views import (
+            LagOf,
+            describe_json,
+            lag_json,
+            share_offsets,
+            unread_lag_json,
+            with_quarantined,
+            with_stale,
+        )
 
         if not self.shows_group(group):
             return None
@@ -268,10 +279,12 @@ class AgentQueries(ServedQueries):
             return None
         view, offsets = found
         shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic)) + share_offsets(shares)
-        ends, hiding, where = None, self._hiding(), view.coordinator_partition
-        if self._lags.watcher is not None and where not in hiding and not self._reader.is_stopped(where):
-            ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
-        form = with_quarantined(with_stale(describe_json(view, shown, ends), hiding), self._quarantined())
+        lag: LagOf | None = None
+        hiding, where = self._hiding(), view.coordinator_partition
+        if self._lags.watcher is not None:
+            is_read = where not in hiding and not self._reader.is_stopped(where)
+            lag = lag_json(self._lags.ends(), clock.now_ms(), shares=shares) if is_read else unread_lag_json
+        form = with_quarantined(with_stale(describe_json(view, shown, lag), hiding), self._quarantined())
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:
                 it["committed_ms"] = None

@@ -143,10 +143,10 @@ class RolloutWatch(BackgroundThread):
         for mirror in mirrors:
             with self._lock:
                 taken = self._lags.take(mirror.partition, mirror.offsets)
-            for group, lag in lag_sums(taken.of_groups(changing).topics()).items():
-                if lag.records is None and lag.seconds is None:
-                    continue
-                self._notes.setdefault(group, LagPeaks()).add(LagNote(now_ms, lag.records, lag.seconds))
+            deleted = taken.deleted_topics()
+            topics = (it for it in taken.of_groups(changing).topics() if it[1].topic not in deleted)
+            for group, lag in lag_sums(topics).items():
+                self._notes.setdefault(group, LagPeaks()).add(lag.note(now_ms))
                 self._notes.move_to_end(group)
         while len(self._notes) > MAX_GROUPS:
             self._notes.popitem(last=False)

@@ -47,7 +47,7 @@ class ScrapeReader:
             readings = Readings(
                 caught_up=reader.caught_up_partitions,
                 behind_records=reader.behind_records if reads else {},
-                healthy=reader.healthy and reads,
+                healthy=reads and parts.reading_problem is None,
                 record_counts=state.mirror.record_counts(),
                 error_counts=state.mirror.error_counts(),
                 records_ahead={number: it.records for number, it in state.diagnosis.records_ahead().items()},

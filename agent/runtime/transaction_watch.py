@@ -88,6 +88,7 @@ class TransactionWatch(BackgroundThread):
         self._free_s: dict[int, float] = {}
         self._backoff = Backoff[None]()
         self._tell_at_s = self._ids_at_s = 0.0
+        self._has_failed = False
         self._unnamed = ""
         """Why no transactional id is known."""
 
@@ -102,7 +103,10 @@ class TransactionWatch(BackgroundThread):
 
     def ages_s(self) -> dict[int, float]:
         """For each partition that is read, for how long its oldest transaction has been open; 0 where none is. Absent
-        where reading has stopped: it may have ended since, or another have begun."""
+        where reading has stopped: it may have ended since, or another have begun. Likewise all, once the watch is
+        over."""
+        if self._has_failed:
+            return {}
         watched, now_s = dict(self._watched), time.monotonic()
         return {
             number: round(max(watched[number].age_ms(now_s), 0) / 1000, 3) if number in watched else 0.0
@@ -116,6 +120,7 @@ class TransactionWatch(BackgroundThread):
                 self.look(time.monotonic())
                 self.tell(time.monotonic())
         except Exception:
+            self._has_failed = True
             log.exception("the watch over open transactions stopped; the agent goes on without")
 
     def look(self, now_s: float) -> None:

@@ -134,12 +134,15 @@ class _Answers:
 
     async def readyz(self, request: Request) -> Response:
         """Whether answers are whole and fresh."""
-        return _health(Health(False, "stopping") if self._stopping() else self._agent.ready(), request)
+        return _health(self._ready(), request)
+
+    def _ready(self) -> Health:
+        return Health(False, "stopping") if self._stopping() else self._agent.ready()
 
     def status(self, request: Request) -> Response:
         """What the agent says of itself."""
-        ready = self._agent.ready()
-        form = {"version": __version__, "ready": ready.ready and not self._stopping(), "reason": ready.reason}
+        ready = self._ready()
+        form = {"version": __version__, "ready": ready.ready, "reason": ready.reason}
         uptime_s = round(time.monotonic() - self._began_s, 3)
         return AsciiJSONResponse({**form, "uptime_s": uptime_s, **self._agent.status()})
 

@@ -253,8 +253,8 @@ def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
 
     print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no problems")
     if wrong:
-        what = "1 line is" if wrong == 1 else f"{wrong} lines are"
-        warn(f"{what} no problem, as said above; all others are answered")
+        what = "1 line is not a valid problem" if wrong == 1 else f"{wrong} lines are not valid problems"
+        warn(f"{what}, as said above; all others are answered")
         ctx.exit(1)
 
 

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -145,40 +145,30 @@ def _start_agent(
     stack: ExitStack, servers: str, saw: SimpleQueue[list[DiagnosisOutput]], host: str, port: int
 ) -> tuple[Agent, str]:
     from agent.config.settings import PLAIN_CLUSTER, LagSettings
+    from agent.kafka.writer.errors import SinkError
+    from agent.kafka.writer.topic import partition_count
     from agent.runtime.agent import Agent
     from agent.runtime.parts import AgentOptions
     from agent.serving.server import serving
     from analyzers.registry import select_analyzers
 
+    conf = librdkafka_config(servers, ())
     options = AgentOptions(
-        conf=librdkafka_config(servers, ()),
+        conf=conf,
         observe=saw.put,
         analyzers=select_analyzers(tuning=DEMO_TUNING),
         settings=replace(PLAIN_CLUSTER, lag=LagSettings(interval_ms=LAG_INTERVAL_MS)),
     )
     agent = Agent(options)
-    # A broker that is asked for its offsets topic for the first time makes it.
     deadline = time.monotonic() + 30
-    _make_offsets_topic(servers)
+    # Whether the topic is there now is what the agent finds out, and says better.
+    with suppress(SinkError):
+        partition_count(conf, create=True, timeout_s=20)
     agent.start()
     stack.callback(agent.stop)
     while not agent.queries.ready().ready and time.monotonic() < deadline:
         time.sleep(0.05)
     return agent, stack.enter_context(serving(agent.queries, host, port))
-
-
-def _make_offsets_topic(servers: str) -> None:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-    # Asking for a group's committed offsets asks for its coordinator, and that makes the topic. No group is made.
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "kshadow-demo", "log_level": 2})
-    try:
-        consumer.committed([TopicPartition("kshadow-demo", 0)], timeout=20)
-    except KafkaException:
-        # Whether the topic is there now is what the agent finds out, and says better.
-        pass
-    finally:
-        consumer.close()
 
 
 def _play(

@@ -74,11 +74,14 @@ def explain(
         past = answers.timeline(group)
         if past is None:
             no_such_group(answers, group)
+        form = answers.describe(group)
+        # Who does not read does not know that nothing happened since.
+        known_ms = answers.now_ms if answers.ready().ready else _newest_ms(past.events, form)
         if past.complete_since_ms is None:  # else the answer says it
-            _warn_of_range(past.events, answers.now_ms, since_ms, until_ms)
+            _warn_of_range(past.events, known_ms, since_ms, until_ms)
         asked = StoryRequest(
             group,
-            answers.now_ms,
+            known_ms,
             since_ms,
             until_ms,
             is_live=answers.capabilities.live,
@@ -98,11 +101,19 @@ def explain(
                 gained = gains_of_agent(whatif)
         # Without a range: whatever was open since what is told of begins.
         found = answers.findings(since_ms or 0, until_ms, group)
-        story = tell(asked, past.events, found, answers.describe(group), gains=gained)
+        story = tell(asked, past.events, found, form, gains=gained)
         if query.is_table:
             (_print if is_full else _print_brief)(story)
         else:
             print_value(story.to_json(), query.output)
+
+
+def _newest_ms(events: list[dict[str, Any]], form: dict[str, Any] | None) -> int:
+    """Up to when at least all is known of a group; epoch milliseconds, 0 where nothing tells."""
+    told = [it["at_ms"] for it in events[-1:]]
+    if form is not None:
+        told += [form["state_since_ms"], form["last_commit_ms"] or 0]
+    return max(told, default=0)
 
 
 def _warn_of_range(events: list[dict[str, Any]], now_ms: int, since_ms: int | None, until_ms: int | None) -> None:

@@ -87,6 +87,8 @@ def findings(
         rows = list(filter(is_wanted, found))
         empty = query.nothing_in_range(answers, since_ms, "no findings")
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty)
+        if not rows and not answers.now_ms and answers.groups():
+            warn("the records have no timestamps: nothing is found without times")
         if since_ms is not None or until_ms is not None:
             _warn_of_gaps(answers, groups, since_ms or 0)
         if only and not rows:

@@ -45,6 +45,7 @@ _TEXTS = {
     "beyond_end": "committed beyond the end",
     "not_committed": "nothing committed",
     "not_counted": "not counted by these brokers",
+    "not_read": "what was committed lately is not known",
 }
 
 

@@ -40,18 +40,18 @@ def decode_position(data: bytes, log: PartitionLog) -> ReplayPosition:
     try:
         record = json.loads(data)
     except ValueError as error:
-        raise PositionRefused(f"history position: expected JSON, got {data[:40]!r}") from error
+        raise PositionRefused(f"expected JSON, got {data[:40]!r}") from error
     if not isinstance(record, dict) or record.get("version") != VERSION:
         came = record.get("version") if isinstance(record, dict) else record
-        raise PositionRefused(f"history position: expected version {VERSION}, got {came!r}")
+        raise PositionRefused(f"expected version {VERSION}, got {came!r}")
     for name, expected in log._asdict().items():
         if record.get(name) != expected:
-            raise PositionRefused(f"history position: expected {name} {expected!r}, got {record.get(name)!r}")
+            raise PositionRefused(f"expected {name} {expected!r}, got {record.get(name)!r}")
     next_offset, clock_ms = record.get("next_offset"), record.get("clock_ms")
     if type(next_offset) is not int or type(clock_ms) is not int:
-        raise PositionRefused(f"history position: expected numbers, got {next_offset!r} and {clock_ms!r}")
+        raise PositionRefused(f"expected numbers, got {next_offset!r} and {clock_ms!r}")
     # A digit that a disk got wrong would pass for another position, and events before it would never be told. The
     # releases before wrote no sum.
     if (crc32 := record.pop("crc32", None)) is not None and crc32 != (expected_crc32 := zlib.crc32(_encoded(record))):
-        raise PositionRefused(f"history position: expected CRC {expected_crc32}, got {crc32!r}: it is damaged")
+        raise PositionRefused(f"expected CRC {expected_crc32}, got {crc32!r}: it is damaged")
     return ReplayPosition(next_offset, clock_ms)

@@ -28,7 +28,7 @@ _UNSENDABLE = re.compile(r"code: 413\b|larger than max|Failed to encode|Value ou
 _NOT_UNDERSTOOD = re.compile(r"code: 400\b|StatusCode\.INVALID_ARGUMENT\b")
 
 
-_GIVEN_UP = re.compile("due to timeout, max retries or shutdown|code: None")
+_GIVEN_UP = re.compile(r"due to timeout, max retries or shutdown|code: None|code: StatusCode\.DEADLINE_EXCEEDED\b")
 _TIMEOUT_S = 5.0
 """Of one export with its tries, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise (the SDK: 10 s): an agent that is
 to stop waits for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -90,13 +90,16 @@ class ExportPipeline:
         for outlet in self._workers:
             outlet.time_passed(clock)
 
-    def wait_durable(self, timeout_s: float) -> bool:
+    def wait_durable(self, timeout_s: float, is_given_up: Callable[[], bool] = lambda: False) -> bool:
         """Whether all that was put before this call is durable for every sink: acknowledged, or synced in its spool.
 
-        What was dropped is past helping and does not count. False is no loss: ask again later.
+        What was dropped is past helping and does not count. False is no loss: ask again later. It comes early where
+        `is_given_up`, which is asked twice a second.
         """
         deadline = time.monotonic() + timeout_s
-        return all(outlet.wait_durable(max(deadline - time.monotonic(), 0.0)) for outlet in self._workers)
+        return all(
+            outlet.wait_durable(max(deadline - time.monotonic(), 0.0), is_given_up) for outlet in self._workers
+        )
 
     def stop(self, timeout_s: float) -> bool:
         """Write what can be written within the time; what is left is synced in the spools. Nothing is put after.

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.common import clock
 from agent.common.pacing import growing_pauses
@@ -26,6 +26,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 EAGER_WAIT_S = 2.0
 """How long a barrier waits for a sink that keeps up before it has the lines put on disk."""
+
+GIVEN_UP_S = 0.5
+"""How soon a barrier that nobody waits for any more ends."""
 
 BACKLOG_BATCHES = 3
 """With so many batches waiting it is better not to put more, for who can wait."""
@@ -81,13 +84,14 @@ class SinkWorker:
                 self._clocks.append((self._buffer.end_sequence, clock))
                 self._changed.notify_all()
 
-    def wait_durable(self, timeout_s: float) -> bool:
-        """Whether all that was put before is safe: the sink has it, or it is on disk and synced."""
+    def wait_durable(self, timeout_s: float, is_given_up: Callable[[], bool] = lambda: False) -> bool:
+        """Whether all that was put before is safe: the sink has it, or it is on disk and synced. Ends early where
+        `is_given_up`."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             target = self._buffer.end_sequence
             if self._sink.batching.age_s == 0 and not self._health.is_down:
-                self._wait_until_done(target, min(deadline, time.monotonic() + EAGER_WAIT_S))
+                self._wait_until_done(target, min(deadline, time.monotonic() + EAGER_WAIT_S), is_given_up)
             if self._buffer.acknowledged >= target:
                 return True
         if self._sync():
@@ -96,13 +100,15 @@ class SinkWorker:
             # Nothing but the sink is left: let it not wait for more.
             self._flush_to = max(self._flush_to, target)
             self._changed.notify_all()
-            return self._wait_until_done(target, deadline)
+            return self._wait_until_done(target, deadline, is_given_up)
 
-    def _wait_until_done(self, target: int, deadline: float) -> bool:
+    def _wait_until_done(self, target: int, deadline: float, is_given_up: Callable[[], bool]) -> bool:
         """Wait until the sink has all before `target`; whether it has. The caller holds the lock."""
-        self._changed.wait_for(
-            lambda: self._buffer.acknowledged >= target or self._closed, max(deadline - time.monotonic(), 0.0)
-        )
+        while self._buffer.acknowledged < target and not self._closed and not is_given_up():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            self._changed.wait(min(left_s, GIVEN_UP_S))
         return self._buffer.acknowledged >= target
 
     def begin_stop(self, deadline: float) -> None:

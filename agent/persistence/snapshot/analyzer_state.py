@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
+from functools import partial
 from itertools import compress
 from typing import Any
 
+import msgspec
+
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
+from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.engine import (
     AnalyzerFactory,
     AnalyzerFailure,
@@ -20,7 +25,10 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import StateFields
 from agent.persistence.snapshot import third_party_state
 from agent.persistence.snapshot.codec import Form, Forms, Packing, Unpacking, generic
-from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, FORMAT
+from agent.persistence.snapshot.errors import MALFORMED
+from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, APART_SINCE, FORMAT
+
+log = logging.getLogger("kshadow")
 
 
 def analyzer_form(forms: Forms, analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Form:
@@ -111,9 +119,43 @@ class AnalyzerStates:
         layouts = "".join(f"{it.name}:{form.layout};" for it, form in stored)
         watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
         group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(()))
+        if forms.version >= APART_SINCE:
+            # Half of a start was to put these together. They stay as bytes until they are asked for.
+            self._group, self._consumption = group, forms.of(Consumption)
+            self._decode_consumption = msgspec.msgpack.Decoder(self._consumption.plain).decode
+            self._decode_runs = msgspec.msgpack.Decoder(watches.plain).decode
+            plain = generic(tuple, msgspec.Raw, int | None, str, msgspec.Raw)
+            group = Form(plain, group.layout, self._pack_group)
         groups = forms.of(generic(dict, str, group))
+        if forms.version >= APART_SINCE:
+            groups = groups._replace(unpack=self._unpack_groups)
         self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
         self.settings = ";".join(settings_text(it.name, it.settings) for it, _ in stored)
+
+    def _pack_group(self, it: GroupAnalyzers, to: Packing) -> Any:
+        # Nothing is shared between groups: so that one can be read without those before it.
+        return self._group.pack(it, to.apart())
+
+    def _unpack_groups(self, plain: Any, by: Unpacking) -> dict[str, GroupAnalyzers]:
+        out: dict[str, GroupAnalyzers] = {}
+        for name, (consumption, due_ms, group_type, runs) in plain.items():
+            # Copies, so that the image itself can go.
+            restore = partial(self._put_together, name, consumption.copy(), runs.copy(), by)
+            out[name] = GroupAnalyzers.restored_later(group_type, due_ms, restore)
+        return out
+
+    def _put_together(
+        self, group: str, consumption: msgspec.Raw, runs: msgspec.Raw, by: Unpacking
+    ) -> tuple[Consumption, tuple[AnalyzerRun, ...]]:
+        try:
+            return (
+                self._consumption.unpack(self._decode_consumption(consumption), by),
+                self._unpack_runs(self._decode_runs(runs), by.apart()),
+            )
+        except MALFORMED as error:
+            log.error("group %r: what its analyzers knew cannot be read, so they begin anew: %s", group, error)
+            new = GroupAnalyzers(self._makes)
+            return new.consumption, new.watches
 
     def _pack_runs(self, runs: Sequence[AnalyzerRun], to: Packing) -> Any:
         left, out = iter(runs), list[Any]()

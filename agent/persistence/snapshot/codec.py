@@ -15,6 +15,7 @@ import dataclasses
 import types
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
 from enum import Enum
 from functools import cache, partial
 from operator import attrgetter
@@ -53,6 +54,12 @@ class Packing:
         self.omitted: dict[str, str] = {}
         """By third-party analyzer whose state cannot be written: what it is that cannot."""
 
+    def apart(self) -> Packing:
+        """The same, in which no object of a `shared` class was met yet."""
+        out = copy(self)
+        out.shared = {cls: {} for cls in SHARED}
+        return out
+
 
 class Unpacking:
     """What was written once for an image, while the rest is unpacked."""
@@ -62,6 +69,10 @@ class Unpacking:
         self.interned = interned
         self.shared: dict[type, list[Any]] = {cls: [] for cls in SHARED}
         """By class: the objects that were made so far."""
+
+    def apart(self) -> Unpacking:
+        """The same, with no object made yet."""
+        return Unpacking(self.slots, self.interned)
 
 
 Pack = Callable[[Any, Packing], Any]

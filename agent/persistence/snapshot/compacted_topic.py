@@ -5,13 +5,14 @@ Owns the clients, the topic's settings and what errors mean for a store. Refuses
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from functools import partial
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from agent.common.units import HOUR_MS
 from agent.kafka.client import (
@@ -43,7 +44,17 @@ TOPIC_CONFIG: Mapping[str, str] = {
 }
 """How the topic is made, if it is: so that it takes little more than one snapshot of each name."""
 
-_PRODUCER: Mapping[str, str] = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"}
+CHECK_S = 10.0
+"""So long after it was seen that it is the topic that was opened, that is asked again before something is written
+or read; and where the last writing failed."""
+
+# A producer's questions make the topic by default, with the brokers' settings, where it was deleted.
+_PRODUCER: Mapping[str, str] = {
+    "acks": "all",
+    "allow.auto.create.topics": "false",
+    "enable.idempotence": "true",
+    "linger.ms": "0",
+}
 _CONSUMER: Mapping[str, str] = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
@@ -64,47 +75,91 @@ _REASONS = {
     KafkaError.INVALID_REPLICATION_FACTOR: StoreErrorReason.MISCONFIGURED,
     KafkaError.UNKNOWN_TOPIC_OR_PART: StoreErrorReason.MISSING,
     KafkaError._UNKNOWN_TOPIC: StoreErrorReason.MISSING,
+    KafkaError._UNKNOWN_PARTITION: StoreErrorReason.MISSING,
     KafkaError._INVALID_ARG: StoreErrorReason.MISCONFIGURED,
 }
 
 
 class CompactedTopic:
-    """One topic. Every method raises `StoreError`."""
+    """One topic, of so many `partitions`. Every method raises `StoreError`."""
 
     def __init__(self, conf: Mapping[str, str], topic: str, *, create: bool, timeout_s: float) -> None:
         """`conf` are properties of librdkafka; `create` makes the topic if it is not there. `timeout_s` bounds each
         writing and reading."""
         self._conf = {"client.id": "kshadow", **quiet(conf)}
-        self._topic, self._timeout_s = topic, timeout_s
+        self._topic, self._create, self._timeout_s = topic, create, timeout_s
         self._producer: RecordProducer | None = None
         with kafka_errors(_misconfigured):
-            admin = new_admin_client(self._conf)
-        self.partitions = self._await_leaders(admin, create)
-        """How many it has."""
-        self._check_policy(admin)
+            self._admin = new_admin_client(self._conf)
+        self._open()
 
-    def _await_leaders(self, admin: AdminClient, create: bool) -> int:
+    def _open(self) -> None:
+        """Make the topic if it is not there, and see that it keeps what is put there."""
+        partitions, topic_id = self._await_leaders()
+        self._check_policy()
+        self.partitions, self._id = partitions, topic_id
+        # When it was seen last that it is the topic that was opened.
+        self._checked_s = time.monotonic()
+
+    def _ask_id(self) -> str | None:
+        """The topic's id; None where there is none of that name."""
+        doing = f"asking which topic {self._topic} is"
+        (future,) = self._admin.describe_topics(
+            TopicCollection([self._topic]), request_timeout=self._timeout_s
+        ).values()
+        try:
+            with self._errors(doing):
+                return str(future.result(self._timeout_s + 1.0).topic_id)
+        except StoreError as error:
+            if error.reason is StoreErrorReason.MISSING:
+                return None
+            raise
+        except TimeoutError as error:
+            raise StoreError(
+                StoreErrorReason.UNREACHABLE, f"{doing}: no answer within {self._timeout_s:g} s"
+            ) from error
+
+    def _check_identity(self) -> None:
+        """Where the topic was deleted, make it anew, as it was made first. Where it is another one by now, raises
+        `StoreError` once, as what was kept is gone; each time where that one is not fit to be written to."""
+        if time.monotonic() - self._checked_s < CHECK_S:
+            return
+        before = self._id
+        if self._ask_id() == before:
+            self._checked_s = time.monotonic()
+            return
+        self._producer = None
+        self._open()
+        # A broker that has just started may know of no such topic for a moment.
+        if self._id != before:
+            raise StoreError(
+                StoreErrorReason.BROKEN,
+                f"topic {self._topic} was deleted and is another one now: what was kept in it is stored anew",
+            )
+
+    def _await_leaders(self) -> tuple[int, str]:
         began = time.monotonic()
         answer_s = min(self._timeout_s, UNREACHABLE_S)
         is_asked = False
         while True:
             try:
                 with self._errors(f"asking for the partitions of {self._topic}"):
-                    count = led_partitions(admin, self._topic, answer_s)
+                    count = led_partitions(self._admin, self._topic, answer_s)
+                topic_id = self._ask_id() if count else None
             except StoreError as error:
                 # A connection may break, and a broker that restarts is soon back.
                 if error.reason is not StoreErrorReason.UNREACHABLE or time.monotonic() > began + answer_s:
                     raise
                 time.sleep(0.5)
                 continue
-            if count:
-                return count
-            if count is None and not create:
+            if count and topic_id is not None:
+                return count, topic_id
+            if count is None and not self._create:
                 raise StoreError(
                     StoreErrorReason.MISSING, f"expected topic {self._topic} for snapshots, there is none"
                 )
             if count is None and not is_asked:
-                self._create(admin)
+                self._make()
                 is_asked = True
             if time.monotonic() > began + self._timeout_s:
                 raise StoreError(
@@ -112,19 +167,19 @@ class CompactedTopic:
                 )
             time.sleep(0.1)
 
-    def _create(self, admin: AdminClient) -> None:
+    def _make(self) -> None:
         made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=-1, config=dict(TOPIC_CONFIG))
-        (future,) = admin.create_topics([made], request_timeout=self._timeout_s).values()
+        (future,) = self._admin.create_topics([made], request_timeout=self._timeout_s).values()
         try:
             future.result(self._timeout_s)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._error(error.args[0], f"creating topic {self._topic}") from error
 
-    def _check_policy(self, admin: AdminClient) -> None:
+    def _check_policy(self) -> None:
         """Where the topic's settings may be read, see that it keeps what is put there."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
-        (future,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
+        (future,) = self._admin.describe_configs([resource], request_timeout=self._timeout_s).values()
         try:
             policy = future.result(self._timeout_s)["cleanup.policy"].value
         except (KafkaException, KeyError):
@@ -132,12 +187,14 @@ class CompactedTopic:
         if policy != "compact":
             raise StoreError(
                 StoreErrorReason.MISCONFIGURED,
-                f"topic {self._topic}: expected cleanup.policy=compact, so that snapshots stay, got {policy}",
+                f"topic {self._topic}: expected cleanup.policy=compact, so that snapshots stay, got {policy}; set it,"
+                " or delete the topic, which is then made anew",
             )
 
     def read(self, partitions: Collection[int], deadline: float) -> Iterator[tuple[int, str, bytes | None]]:
         """Every record of these partitions to their ends: partition, key, and value, None where it was deleted.
         `deadline`: in `time.monotonic`."""
+        self._check_identity()
         doing = f"reading topic {self._topic}"
         with kafka_errors(_misconfigured):
             consumer = new_consumer({"group.id": "kshadow", **self._conf, **_CONSUMER})
@@ -170,9 +227,11 @@ class CompactedTopic:
         written."""
         if not records:
             return
+        self._check_identity()
         doing = f"{doing} to topic {self._topic}"
-        # Kept only if all goes well: one that failed for good takes nothing any more.
+        # Kept only if all goes well: one that failed for good takes nothing any more, and the topic may be gone.
         producer, self._producer = self._producer or self._connect(), None
+        checked_s, self._checked_s = self._checked_s, -math.inf
         try:
             with self._errors(doing):
                 for key, value in records.items():
@@ -183,7 +242,7 @@ class CompactedTopic:
         if not is_written:
             producer.drop()
             raise StoreError(StoreErrorReason.UNREACHABLE, f"{doing}: not taken within {self._timeout_s:g} s")
-        self._producer = producer
+        self._producer, self._checked_s = producer, checked_s
 
     def _connect(self) -> RecordProducer:
         timeout_ms = str(round(self._timeout_s * 1000))
@@ -203,6 +262,8 @@ class CompactedTopic:
             return StoreError(
                 StoreErrorReason.DENIED, f"{message}; needed: {_DENIED[code].format(topic=self._topic)}"
             )
+        if code == KafkaError.MSG_SIZE_TOO_LARGE:
+            message += f"; needed: max.message.bytes={TOPIC_CONFIG['max.message.bytes']}"
         return StoreError(_REASONS.get(code, StoreErrorReason.UNREACHABLE), message)
 
 

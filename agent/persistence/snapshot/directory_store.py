@@ -33,29 +33,32 @@ class DirectoryStore:
         self._directory = Path(directory)
         with self._told("opening"):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._handle = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with self._told("locking"):
-                self._lock = self._locked()
-                self._clean()
-        except BaseException:
-            os.close(self._handle)
-            raise
+        self._handle, self._lock = self._opened()
 
-    def load(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The files of these names, of those that there are."""
-        out: dict[str, bytes] = {}
+    def load(self, names: Iterable[str]) -> dict[str, bytes | StoreError]:
+        """The files of these names, of those that there are; or why one cannot be read."""
+        out: dict[str, bytes | StoreError] = {}
         for name in names:
-            with self._told(f"reading {name} in"), suppress(FileNotFoundError):
-                file = os.open(checked_name(name) + _KEPT, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._handle)
-                with open(file, "rb") as stream:
-                    out[name] = stream.read()
+            try:
+                with self._told("reading a file of"), suppress(FileNotFoundError):
+                    file = os.open(checked_name(name) + _KEPT, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._handle)
+                    with open(file, "rb") as stream:
+                        out[name] = stream.read()
+            except StoreError as error:
+                out[name] = error
         return out
 
     def save(self, name: str, blob: bytes) -> None:
-        """Write a file in place of the one that is there."""
+        """Write a file in place of the one that is there. Where another directory has the path by now, raises
+        `StoreError` once: from then on that one is written to."""
         aside = checked_name(name) + _ASIDE
         with self._told(f"writing {name} in"):
+            if not os.path.samestat(os.stat(self._directory), os.fstat(self._handle)):
+                before = self._handle, self._lock
+                self._handle, self._lock = self._opened()
+                for it in before:
+                    os.close(it)
+                raise FileNotFoundError(errno.ENOENT, "it is another one than before")
             try:
                 # One may be there that a disk did not let go of as it failed.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -81,8 +84,21 @@ class DirectoryStore:
         os.close(self._lock)
         os.close(self._handle)
 
-    def _locked(self) -> int:
-        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=self._handle)
+    def _opened(self) -> tuple[int, int]:
+        """What has the directory that is there now, and the lock in it."""
+        with self._told("opening"):
+            handle = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with self._told("locking"):
+                lock = self._locked(handle)
+                _clean(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle, lock
+
+    def _locked(self, handle: int) -> int:
+        lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=handle)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(lock, 0)
@@ -102,12 +118,6 @@ class DirectoryStore:
             raise
         return lock
 
-    def _clean(self) -> None:
-        """Remove what a process left that ended while it wrote."""
-        for entry in os.listdir(self._handle):
-            if entry.endswith(_ASIDE):
-                os.unlink(entry, dir_fd=self._handle)
-
     @contextmanager
     def _told(self, doing: str) -> Iterator[None]:
         try:
@@ -115,3 +125,10 @@ class DirectoryStore:
         except OSError as error:
             reason = _REASONS.get(error.errno or 0, StoreErrorReason.BROKEN)
             raise StoreError(reason, f"{doing} the snapshot directory {self._directory}: {error.strerror}") from error
+
+
+def _clean(handle: int) -> None:
+    """Remove what a process left that ended while it wrote."""
+    for entry in os.listdir(handle):
+        if entry.endswith(_ASIDE):
+            os.unlink(entry, dir_fd=handle)

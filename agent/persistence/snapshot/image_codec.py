@@ -2,7 +2,8 @@
 
 An image is taken in two steps. `capture` copies what there is into plain values, under the lock under which it
 changes; `encode` makes bytes of them, without the lock. Going back, msgspec first checks all of it against the types
-that the classes declare; then it is put together aside, so that nothing is ever half restored.
+that the classes declare; then it is put together aside, so that nothing is ever half restored. What the analyzers of
+a group know stays as bytes meanwhile, and is checked and put together when it is first asked for.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 
-FORMAT = 10
+FORMAT = 11
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -77,6 +77,10 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
     10: (Added(GroupView, "offsets_seen_ms", lambda: None),),
 }
 """By the version that they came with: what changed since the version before."""
+
+APART_SINCE = 11
+"""Since this version objects that the analyzers of a group share are numbered for each group, and so a group can be
+read by itself."""
 
 ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6, "timestamps_ahead": 7}
 """By the name of an analyzer that images of some version before do not have: the first that has it. It begins anew

@@ -33,8 +33,8 @@ class StoreError(Exception):
 class SnapshotStore(Protocol):
     """Keeps bytes by name; what is kept is there whole or not at all. Every method raises `StoreError`."""
 
-    def load(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The newest of each of these, of those that there are."""
+    def load(self, names: Iterable[str]) -> dict[str, bytes | StoreError]:
+        """The newest of each of these, of those that there are; or why it cannot be read, whatever its name."""
 
     def save(self, name: str, blob: bytes) -> None:
         """Keep it in place of what is there; when this returns, it is safe."""

@@ -20,7 +20,7 @@ from hashlib import blake2b
 import msgspec
 
 from agent.persistence.snapshot.compacted_topic import CompactedTopic
-from agent.persistence.snapshot.store import checked_name
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason, checked_name
 
 CHUNK_BYTES = 900_000
 """Bytes of a record's value: brokers take 1 MiB with all around it unless told otherwise."""
@@ -70,19 +70,25 @@ class TopicStore:
         self._prefix, self._chunk_bytes, self._timeout_s = f"{cluster_id}/", chunk_bytes, timeout_s
         self._standing: dict[str, _Standing] = {}
         self._topic = CompactedTopic(conf, topic, create=create, timeout_s=timeout_s)
+        self._torn = StoreError(
+            StoreErrorReason.BROKEN,
+            f"topic {topic}: expected all records of one snapshot, some are missing or of another",
+        )
 
-    def load(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The newest of each of these: reads the partitions that they are in, to their ends."""
+    def load(self, names: Iterable[str]) -> dict[str, bytes | StoreError]:
+        """The newest of each of these, or why there is none that is whole: reads the partitions that they are in, to
+        their ends."""
         left = {checked_name(name) for name in names}
         deadline = time.monotonic() + self._timeout_s
-        out: dict[str, bytes] = {}
+        out: dict[str, bytes | StoreError] = {}
         before: dict[str, dict[str, bytes]] = {}
         while left:
             records = self._read(left, deadline)
             torn = [name for name in left if not _put_together(name, records[name], out)]
             # Chunks may have been compacted away while they were read, after a newer snapshot: then that is there
-            # by now. What is torn twice is of two who write under one name, and as good as none.
+            # by now. What is torn twice stays so: of two who write under one name, or records were deleted.
             left = {name for name in torn if records[name] != before.get(name)}
+            out |= dict.fromkeys(set(torn) - left, self._torn)
             before = records
             if left:
                 time.sleep(0.2)
@@ -158,7 +164,7 @@ def _head(records: Mapping[str, bytes]) -> Head | None:
     return head if 0 <= head.chunks <= _MOST_CHUNKS and head.generation in (0, 1) else None
 
 
-def _put_together(name: str, records: Mapping[str, bytes], out: dict[str, bytes]) -> bool:
+def _put_together(name: str, records: Mapping[str, bytes], out: dict[str, bytes | StoreError]) -> bool:
     """Add a snapshot that is there whole; False if there is one that is not."""
     if "" not in records:
         return True

@@ -45,13 +45,10 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
     measured = [item for item in gaps if int_field(item, "gap_ms") is not None]
     out = _commit_gap_sentences(gone[0].cause, measured)
     out += _sampled_gap_sentence(gone[0].cause, looks)
-    short = [lasted for item in gaps if (lasted := int_field(item, "generation_lasted_ms")) is not None]
-    if short:
-        nothing = "It had not committed" if len(gone) == 1 else "Some had not committed"
-        out.append(
-            f"{nothing}, but the generation lasted only {duration_range(short)}: no timeout that began with it can "
-            f"have expired."
-        )
+    silent = [item for item in gaps if int_field(item, "generation_lasted_ms") is not None]
+    if silent:
+        nothing = "It had not" if len(gone) == 1 else "Some had not" if measured else "None had"
+        out.append(_no_commit_sentence(gone[0].cause, silent, nothing))
     others = [item for it in gone for item in it.evidence if item.get("kind") not in ("commit_gap", SAMPLED_GAP)]
     return out + evidence_sentences(others)
 
@@ -97,6 +94,19 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> 
             return f"{text}{limit}{pace}."
         case _:
             return f"{text}{pace}."
+
+
+def _no_commit_sentence(cause: str, gaps: Sequence[Evidence], nothing: str) -> str:
+    """Of members that never committed: how long the generation lasted in which they went, beside the timeout."""
+    lasted = duration_range(_int_fields(gaps, "generation_lasted_ms"))
+    setting, field = (
+        (MAX_POLL_INTERVAL, "rebalance_timeout_ms")
+        if cause == "poll_timeout"
+        else (SESSION_TIMEOUT, "session_timeout_ms")
+    )
+    timeout = _int_fields(gaps, field)
+    limit = f", and {setting} is {duration_range(timeout)}" if timeout else ""
+    return f"{nothing} committed; the generation lasted {lasted}{limit}."
 
 
 def _sampled_gap_sentence(cause: str, looks: Sequence[Evidence]) -> list[str]:

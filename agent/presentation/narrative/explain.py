@@ -281,7 +281,7 @@ def _evidence_subject(gone: Sequence[Departure]) -> str:
 
 def _mid_sentence(text: str) -> str:
     """What begins a sentence, within one."""
-    return text[0].lower() + text[1:] if text.startswith(("Its ", "Each ", "It ", "Of ")) else text
+    return text[0].lower() + text[1:] if text.startswith(("Its ", "Each ", "It ", "None ", "Of ", "Some ")) else text
 
 
 def _cost_paragraphs(scene: StoryContext) -> list[Paragraph]:

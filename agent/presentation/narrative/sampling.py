@@ -29,6 +29,11 @@ def withheld_phrase(groups: int) -> str:
     return f"{count(groups, 'group')} cannot be seen any more: ACL operation Describe is needed"
 
 
+def unanswered_phrase(groups: int) -> str:
+    """How many groups were seen, and are not now, as nobody answers for them."""
+    return f"{count(groups, 'group')} cannot be seen any more: no answer from the brokers that coordinate them"
+
+
 def missed_share(every_ms: int, lasts_ms: int) -> float:
     """How probable it is that something that lasts so long falls between two looks."""
     return max(0.0, 1 - lasts_ms / max(every_ms, 1))

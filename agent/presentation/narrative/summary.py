@@ -314,4 +314,7 @@ def _state(scene: StoryContext) -> list[str]:
     members = f" with {count(len(form['members']), 'member')}" if form["members"] else ""
     if scene.asked.is_live:
         return [f"{who} is {state}{members}."]
-    return [f"{who} was {state}{members} at the end."]
+    until_ms = scene.asked.until_ms
+    # Of a range that ends before, the end would be taken for its own.
+    of_log = " of the log" if until_ms is not None and until_ms < scene.asked.now_ms else ""
+    return [f"{who} was {state}{members} at the end{of_log}."]

@@ -39,7 +39,8 @@ class Rollout:
     when the last member was replaced, `over_ms` from when on changes of members are none of it, `steady_ms` when the
     rebalance was through after which the group came to rest. `last_rebalance_ms` is when the last that is counted was
     through, `rebalances_of_unknown_cost` are missing in `stopped_partition_ms`. `was_empty`: during it the group had
-    no members. `departures` by cause; `errors` by origin. `crash_loops` counts places that new members left again and
+    no members. `lag_peak_at_least`: of some positions, or for some time, lag was not known, so it may have been more.
+    `departures` by cause; `errors` by origin. `crash_loops` counts places that new members left again and
     again. `imbalance_*` is the largest share of partitions in fair ones: 1 is even.
     """
 
@@ -65,6 +66,7 @@ class Rollout:
     was_empty: bool
     lag_peak_records: int | None
     lag_peak_s: float | None
+    lag_peak_at_least: bool
     departures: Mapping[str, int]
     unclean_ends: int
     errors: Mapping[str, int]
@@ -154,6 +156,7 @@ def _measure(
         was_empty=any(not it.members for it in done),
         lag_peak_records=max((it.records for it in lags if it.records is not None), default=None),
         lag_peak_s=max((it.seconds for it in lags if it.seconds is not None), default=None),
+        lag_peak_at_least=any(it.at_least for it in lags),
         departures=dict(Counter(it.cause for it in episode.departures).most_common()),
         unclean_ends=sum(map(_is_unclean, episode.departures)),
         errors=_errors(episode),

@@ -101,6 +101,7 @@ def _form(it: Rollout, judged: Judgement) -> JsonObject:
         "rebalances_of_unknown_cost": it.rebalances_of_unknown_cost,
         "lag_peak_records": it.lag_peak_records,
         "lag_peak_seconds": it.lag_peak_s,
+        "lag_peak_at_least": it.lag_peak_at_least,
         "departures": dict(it.departures),
         "unclean_ends": it.unclean_ends,
         "errors": dict(it.errors),
@@ -108,7 +109,13 @@ def _form(it: Rollout, judged: Judgement) -> JsonObject:
         "imbalance_before": None if it.imbalance_before is None else round(it.imbalance_before, 3),
         "imbalance_after": None if it.imbalance_after is None else round(it.imbalance_after, 3),
         "differences": [
-            {"measure": at.measure, "before": at.before, "now": at.now, "verdict": str(at.verdict)}
+            {
+                "measure": at.measure,
+                "before": at.before,
+                "now": at.now,
+                "verdict": str(at.verdict),
+                "at_least": at.at_least,
+            }
             for at in judged.differences
         ],
     }
@@ -146,11 +153,13 @@ class _RolloutShape(msgspec.Struct):
     errors: dict[str, int]
     differences: list[_Difference]
     whatif: _Costs | None
+    lag_peak_at_least: bool = False
 
 
 class _Difference(msgspec.Struct):
     measure: str
     before: float
+    at_least: bool = False
 
 
 class _Cost(msgspec.Struct):

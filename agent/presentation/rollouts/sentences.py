@@ -42,7 +42,8 @@ def moment(at_ms: int) -> str:
 
 def lines(form: JsonObject) -> list[tuple[str, str]]:
     """Its numbers, each with its label, those of the rollout before beside them."""
-    before = {it["measure"]: it["before"] for it in form["differences"]}
+    differences = {it["measure"]: it for it in form["differences"]}
+    before = {measure: it["before"] for measure, it in differences.items()}
     steady = form["time_to_steady_ms"]
     until = f"steady after {about(steady)}" if steady is not None else f"{form['state']}"
     out = [
@@ -50,7 +51,7 @@ def lines(form: JsonObject) -> list[tuple[str, str]]:
         ("Members replaced", _members(form)),
         ("Rebalances", _rebalances(form, before.get("rebalances"))),
         ("Stopped partition time", _stopped(form, before.get("stopped_partition_ms"))),
-        ("Lag's peak", _lag(form, before.get("lag_peak_seconds"))),
+        ("Lag's peak", _lag(form, differences.get("lag_peak_seconds"))),
     ]
     if form["departures"]:
         left = [f"{n} {cause_info(cause).label}" for cause, n in form["departures"].items()]
@@ -95,13 +96,24 @@ def _stopped(form: JsonObject, before: float | None) -> str:
     return said + ("" if before is None else f" (rollout before: {about(round(before)) if before else 'none'})")
 
 
-def _lag(form: JsonObject, before: float | None) -> str:
+def _lag(form: JsonObject, difference: JsonObject | None) -> str:
     records, seconds = form["lag_peak_records"], form["lag_peak_seconds"]
     if records is None and seconds is None:
         return UNKNOWN
     parts = [] if records is None else [count(records, "record")]
     parts += [] if seconds is None else [duration(round(1000 * seconds))]
-    return ", ".join(parts) + ("" if before is None else f" (rollout before: {duration(round(1000 * before))})")
+    # An agent of before says nothing of bounds.
+    at_least = form.get("lag_peak_at_least", False)
+    said = _bounded(", ".join(parts), at_least=at_least)
+    if difference is None:
+        return said
+    before = duration(round(1000 * difference["before"]))
+    is_bound = difference.get("at_least", False) and not at_least
+    return f"{said} (rollout before: {_bounded(before, at_least=is_bound)})"
+
+
+def _bounded(text: str, *, at_least: bool) -> str:
+    return f"at least {text}" if at_least else text
 
 
 def _error(kind: str) -> str:

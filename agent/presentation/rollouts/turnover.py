@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from agent.core.causes import Cause
 from agent.core.events.events import SAMPLE, Event
-from agent.core.events.samples import LagNote
+from agent.core.events.samples import GroupLagTotal, LagNote
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.events import Departure, MemberRef, member_ref, parse_rebalance
 from agent.presentation.rollouts.parameters import PARAMETERS as P
@@ -303,9 +303,15 @@ class _Finder:
             case "group_created":
                 self._group.members = 0 if event["observed"] else None
             case kind if kind == SAMPLE:
+                lag = GroupLagTotal(
+                    event.get("partitions", 0),
+                    event.get("lag_partitions", 0),
+                    event.get("lag_records"),
+                    event.get("lag_seconds"),
+                    event.get("lag_at_least", False),
+                )
                 for episode in self._open():
-                    note = LagNote(event["at_ms"], event.get("lag_records"), event.get("lag_seconds"))
-                    episode.lags.append(note)
+                    episode.lags.append(lag.note(event["at_ms"]))
 
     def finish(self, members_now: int | None) -> list[Episode]:
         """The events are over."""

@@ -13,8 +13,8 @@ grace period ended |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
 | `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
 (`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2). \
-Stopped time: where that of all rebalances is known. Rebalances: not where the group was empty during one of both, \
-which takes few of them and stops all |
+Lag: where what is not known of it can change nothing. Stopped time: where that of all rebalances is known. \
+Rebalances: not where the group was empty during one of both, which takes few of them and stops all |
 | `same` | nothing differs that much; or it is the first rollout that is seen, which has nothing to be compared with |
 
 An exit code of 0 or 143 (SIGTERM) is no error. Numbers: `parameters`. Known to mislead: a rollout at another load
@@ -25,8 +25,9 @@ how they ended is not known, so not unclean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.words import about, clock, count, duration, join_words
@@ -50,12 +51,14 @@ class RolloutVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One measure beside that of the rollout before; `verdict` is what it alone would say."""
+    """One measure beside that of the rollout before; `verdict` is what it alone would say. `at_least`: the greater of
+    the two is a bound, and as much is enough for the verdict."""
 
     measure: str
     before: float
     now: float
     verdict: RolloutVerdict
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +182,20 @@ def _differences(now: Rollout, before: Rollout) -> list[Difference]:
             P.least_rebalances,
         ),
     )
-    return [
+    found = [
         Difference(name, old, new, _alone(old * times, new, factor, least))
         for name, old, new, times, factor, least in compared
         if old is not None and new is not None
     ]
+    return [it for it in map(partial(_as_far_as_known, now, before), found) if it is not None]
+
+
+def _as_far_as_known(now: Rollout, before: Rollout, it: Difference) -> Difference | None:
+    """None where what is not known of the lag may make another difference."""
+    if it.measure != "lag_peak_seconds" or not (now.lag_peak_at_least or before.lag_peak_at_least):
+        return it
+    smaller, verdict = (before, RolloutVerdict.WORSE) if now.lag_peak_at_least else (now, RolloutVerdict.BETTER)
+    return replace(it, at_least=True) if it.verdict is verdict and not smaller.lag_peak_at_least else None
 
 
 def _alone(expected: float, now: float, factor: float, least: float) -> RolloutVerdict:
@@ -198,6 +210,8 @@ def _difference_sentence(it: Difference) -> str:
     match it.measure:
         case "lag_peak_seconds":
             now, before = duration(round(1000 * it.now)), duration(round(1000 * it.before))
+            if it.at_least:
+                now, before = (f"{now} or more", before) if it.now > it.before else (now, f"{before} or more")
             return f"Lag peaked at {now}; in the rollout before at {before}."
         case "stopped_partition_ms":
             now, before = about(round(it.now)), about(round(it.before))

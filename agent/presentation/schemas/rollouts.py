@@ -8,6 +8,7 @@ from agent.presentation.rollouts.verdicts import RolloutVerdict
 from agent.presentation.schemas.builders import (
     AT_MS,
     COUNT,
+    FLAG,
     INTEGER,
     RATIO,
     TEXT,
@@ -59,6 +60,9 @@ ROLLOUT_DEFS: dict[str, Schema] = {
             "rebalances_of_unknown_cost": described(COUNT, "Rebalances that are missing in that."),
             "lag_peak_records": described(nullable(COUNT), "Null where no lag was sampled."),
             "lag_peak_seconds": nullable(RATIO),
+            "lag_peak_at_least": described(
+                FLAG, "Of some positions, or for some time, lag was not known: the peak may have been higher."
+            ),
             "departures": described(map_of(COUNT), f"By cause: {', '.join(Cause)}; more may come."),
             "unclean_ends": described(COUNT, "Departures by a timeout, or killed at the end of the grace period."),
             "errors": described(
@@ -75,6 +79,7 @@ ROLLOUT_DEFS: dict[str, Schema] = {
                             "before": RATIO,
                             "now": RATIO,
                             "verdict": described(_VERDICT, "What it alone would say, for as many members."),
+                            "at_least": described(FLAG, "The greater of the two is a bound: it may be more."),
                         }
                     )
                 ),

@@ -50,7 +50,9 @@ _GROUP: dict[str, Schema] = {
         nullable(INTEGER), "Epoch milliseconds; null where it never committed, or it is not known."
     ),
     "lag": described(
-        nullable(COUNT), "Records behind, over all partitions of which that is known; null where of none."
+        nullable(COUNT),
+        "Records behind, over all partitions of which that is known; null where of none, and where those have "
+        "nothing to read: others may.",
     ),
     "rebalances": described(nullable(COUNT), "Since the log begins."),
     "generations_skipped": described(nullable(COUNT), "Rebalances that never completed."),

@@ -363,7 +363,8 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         "kshadow_group_topic_lag_records",
         "gauge",
         ("group", "topic"),
-        "Records between the group's committed offsets and the end of the topic; absent if an end is unknown.",
+        "Records between the group's committed offsets and the end of the topic; if some ends are unknown, "
+        "the sum of the others, absent if that is 0.",
         attrgetter("records"),
     ),
     PerTopic(

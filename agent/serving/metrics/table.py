@@ -88,13 +88,13 @@ CLUSTER_METRICS = (
     _gauge(
         "kshadow_shadow_divergence_groups",
         "Groups whose state in the mirror differs from the brokers' in two checks, by field; absent while the topic "
-        "cannot be read.",
+        "cannot be read, and while no group can be compared.",
         lambda it: it.observed.divergences if it.observed else None,
         "field",
     ),
     _gauge(
         "kshadow_shadow_compared_groups",
-        "Groups whose state in the mirror was compared with the brokers'.",
+        "Groups whose state in the mirror was compared with the brokers', the last time that it was asked for.",
         lambda it: it.observed.compared_groups if it.observed else None,
     ),
     _gauge(
@@ -109,7 +109,12 @@ CLUSTER_METRICS = (
         lambda it: it.observed.requests if it.observed else None,
         "outcome",
     ),
-    _gauge("kshadow_source_healthy", "1 while the topic is being read without errors.", lambda it: it.healthy),
+    _gauge(
+        "kshadow_source_healthy",
+        "1 while the topic is being read without errors; with --source admin, while the coordinators of all groups "
+        "answer.",
+        lambda it: it.healthy,
+    ),
     _gauge(
         "kshadow_partitions_owned", "Partitions of the topic that this agent reads.", lambda it: it.partitions_owned
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent.core.inference.origins import origin_words
 from agent.core.protocol.client_libraries import UNKNOWN
+from agent.presentation.json_views import lag_total
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.sampling import COUNTED_AS_LAG
@@ -135,7 +136,7 @@ def lag_section(form: Form | None, now_ms: int) -> Markup:
     if form is None or not form["offsets"]:
         return Markup("")
     topics = grouped(form["offsets"], lambda it: str(it["topic"]))
-    by_lag = sorted(topics.items(), key=lambda it: (-(_sum(it[1]) or 0), it[0]))
+    by_lag = sorted(topics.items(), key=lambda it: (-(lag_total(it[1]) or 0), it[0]))
     rows = "".join(_topic(topic, its, now_ms) for topic, its in by_lag[:MAX_TOPICS])
     heads = """<th scope="col">Topic</th><th scope="col" class="number">Partitions</th>
 <th scope="col" class="number">Lag, records</th><th scope="col" class="number">Lag, time</th>
@@ -149,11 +150,6 @@ def lag_section(form: Form | None, now_ms: int) -> Markup:
     return section("lag", "Lag by topic", seen + shown + more(len(topics) - MAX_TOPICS, "more topics."))
 
 
-def _sum(offsets: Sequence[Form]) -> int | None:
-    known = [it["lag"] for it in offsets if it["lag"] is not None]
-    return sum(known) if known else None
-
-
 def _topic(topic: str, its: Sequence[Form], now_ms: int) -> Markup:
     waits = [it["lag_seconds"] for it in its if it.get("lag_seconds") is not None]
     commits = [it["committed_ms"] for it in its if it["committed_ms"] is not None]
@@ -163,10 +159,11 @@ def _topic(topic: str, its: Sequence[Form], now_ms: int) -> Markup:
     if worst is not None:
         which = f"<small>partition {worst['partition']}</small>" if worst["lag"] else ""
         most = Markup(f"{number(worst['lag'])}{which}")
-    slowest = duration(round(max(waits) * 1000)) if waits else number(None)
+    total = lag_total(its)
+    slowest = number(None) if total is None or not waits else duration(round(max(waits) * 1000))
     return Markup(
         f'<tr data-key="{text(topic, 1_000)}"><th scope="row" class="name">{name(topic)}</th>'
-        f'<td class="number">{len(its)}</td><td class="number">{number(_sum(its))}</td>'
+        f'<td class="number">{len(its)}</td><td class="number">{number(total)}</td>'
         f'<td class="number">{slowest}</td><td class="number">{most}</td>'
         f'<td class="number">{ago(max(commits, default=None), now_ms)}</td></tr>'
     )

@@ -86,7 +86,8 @@
             '%s == 0' % lib.metric('kshadow_source_healthy'),
             'The kshadow agent %s cannot read from Kafka.' % agent,
             'The kshadow agent %s runs, but reading __consumer_offsets does not work: what it says of groups ' % agent +
-            'is as of when it stopped. Its /readyz gives the reason.'
+            'is as of when it stopped. With --source admin it may be that some brokers alone do not answer: of the ' +
+            'groups that they coordinate it says nothing. Its /readyz gives the reason.'
           ),
           lib.alert(
             'KshadowDecodeErrors',

@@ -84,7 +84,7 @@ OWN: dict[tuple[str, str], Iterable[str]] = {
     ("kshadow_records", "type"): (*(it.name for it in RECORD_TYPES.values()), "transaction_marker"),
     ("kshadow_series_left_out", "reason"): Reason,
     ("kshadow_shadow_divergence_groups", "field"): FIELDS,
-    ("kshadow_snapshot_refused", "reason"): (*RefusalReason, "unreadable"),
+    ("kshadow_snapshot_refused", "reason"): tuple(RefusalReason),
     ("kshadow_spark_stream_batch_part_seconds", "part"): (*PARTS, "other"),
 }
 """Those of one metric alone."""

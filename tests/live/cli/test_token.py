@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from agent.kafka.writer.topic import partition_count
 from agent.tools.embedded import fetch_jars
 from agent.tools.embedded.settings import render_properties
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, Secured, secured
@@ -111,8 +112,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         }
         with secured(fetch_jars(), tmp_path_factory.mktemp("token"), properties=properties) as cluster:
             cluster.allow("reader", DESCRIBE_TOPIC, READ_TOPIC, DESCRIBE_GROUPS)
-            # Who asks for a coordinator makes the topic.
-            next(iter(cluster.admin.describe_consumer_groups(["nobody"]).values())).exception()
+            partition_count({"bootstrap.servers": cluster.broker.admin_servers}, create=True)
             yield Scene(cluster, endpoint)
         endpoint.shutdown()
 

@@ -33,7 +33,7 @@ def answers(workers: int, *arguments: object) -> tuple[int, bytes, str]:
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history of many groups, with one group's records in two partitions, and damage in two."""
     out = tmp_path_factory.mktemp("generated")
-    made = kshadow("generate", "--groups", 60, "--records", 20_000, "--seed", 7, "--force", "--out", out)
+    made = kshadow("generate", "--groups", 60, "--records", 8_000, "--seed", 7, "--force", "--out", out)
     assert made.exit_code == 0, made.stderr
     first, second, third, *_ = sorted(out.glob("__consumer_offsets-*"))
     for directory, at in ((first, 2_000), (second, 900)):

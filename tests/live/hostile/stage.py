@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from agent.core.protocol.hashing import partition_for_group
@@ -71,6 +71,7 @@ def stage(directory: Path) -> Iterator[Stage]:
             deadline = time.monotonic() + 180
             while len(joined) < len(threads):
                 assert time.monotonic() < deadline, (len(joined), len(threads))
+                assert all(it.is_alive() for it in threads), "a client has failed"
                 time.sleep(0.1)
             written = write(bootstrap)
             yield Stage(bootstrap, broker.log_dirs[0], sorted(joined), written)
@@ -95,7 +96,13 @@ def consume(bootstrap: str, text: str, protocol: str, stop: threading.Event, joi
         assignment = consumer.assignment()
         if assignment and group not in joined:
             committed = [TopicPartition(it.topic, it.partition, 0, metadata=metadata) for it in assignment]
-            consumer.commit(offsets=committed, asynchronous=False)
+            try:
+                consumer.commit(offsets=committed, asynchronous=False)
+            except KafkaException as error:
+                # Of a cluster that has just begun, as a coordinator that still loads: the next turn commits.
+                if not error.args[0].retriable() and error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                    raise
+                continue
             joined.append(group)
     consumer.close()
 

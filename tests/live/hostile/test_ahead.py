@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 
 from agent.common.clock import now_ms
 from agent.core.protocol.hashing import partition_for_group
+from agent.kafka.writer.topic import partition_count
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.faults.agents import AgentProcess
-from tests.live.stack.scene import make_topic
 from tests.unit.core.shadow import build as b
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ class Writer:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
     with EmbeddedBroker(fetch_jars(), directory=tmp_path_factory.mktemp("ahead"), properties=properties) as broker:
-        make_topic(broker.bootstrap_servers)
+        partition_count({"bootstrap.servers": broker.bootstrap_servers}, create=True)
         yield broker.bootstrap_servers
 
 

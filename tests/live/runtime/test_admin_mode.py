@@ -25,8 +25,10 @@ from confluent_kafka.admin import (
 )
 
 from agent.config.settings import AdminSettings, ClusterSettings, GroupSource, LagSettings, ReadSettings
+from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.errors import SourceUnreachable
+from agent.kafka.writer.topic import partition_count
 from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.presentation.narrative.sampling import LIMITATIONS
 from agent.presentation.schemas.views import OFFSETS_SEEN
@@ -36,8 +38,9 @@ from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.server import serving
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from analyzers.registry import select_analyzers
+from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios.committing import commit
-from tests.live.versions import COORDINATORS, NEWEST
+from tests.live.versions import NEWEST, NEWEST_ELSE_THOROUGH
 from tests.unit.cli.running import kshadow
 from tests.waiting import until
 
@@ -74,7 +77,8 @@ class Cluster:
         commit(self.admin, group, [TopicPartition(*it) for it in offsets])
 
 
-@pytest.fixture(scope="module", params=COORDINATORS)
+# tests/live/kafka/admin_api/test_live.py asks each.
+@pytest.fixture(scope="module", params=NEWEST_ELSE_THOROUGH)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     properties = {
         "offsets.topic.num.partitions": "4",
@@ -374,10 +378,10 @@ def test_rebalances_are_told_and_kept_over_a_restart(cluster: Cluster, tmp_path:
     agent.start()
     try:
         until(lambda: len(causes(agent)) == 2, said=lambda: causes(agent))
-        assert causes(agent) == [joined, ("unknown_departure", [], ["two"])]
         after = agent.queries.timeline("shared")
         assert before is not None
         assert after is not None
+        assert causes(agent) == [joined, ("unknown_departure", [], ["two"])], (before.events, after.events)
         assert after.events[: len(before.events)] == before.events
     finally:
         agent.stop()
@@ -525,3 +529,46 @@ def test_a_broker_that_falls_silent(cluster: Cluster, agent: Agent) -> None:
         cluster.broker.resume()
         patch.undo()
     until(lambda: agent.queries.ready().ready, 60)
+
+
+def test_a_coordinator_that_falls_silent_while_others_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """What it coordinates is not told for long as it was, nor said to want a right; what others do is."""
+    properties = {"offsets.topic.num.partitions": "2", "offsets.topic.replication.factor": "1"}
+    patch = pytest.MonkeyPatch()
+    patch.setattr("agent.kafka.admin_api.sampled_reader.STALE_S", 12.0)
+    with EmbeddedCluster(fetch_jars(NEWEST), heap="256m", properties=properties) as cluster:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers}
+        admin = AdminClient({**conf, "log_level": 2})
+        admin.create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(20)
+        assert partition_count(conf, create=True) == 2
+        names = {f"g{number}" for number in range(6)}
+        for name in sorted(names):
+            commit(admin, name, [TopicPartition(TOPIC, 0, 1)])
+        leaders = cluster.leaders("__consumer_offsets")
+        lost = {it for it in names if leaders[partition_for_group(it, 2, GroupPartitioner.KAFKA)] == 1}
+        assert 0 < len(lost) < len(names)
+        agent = looking(conf)
+
+        def told() -> set[str]:
+            return {it["group"] for it in agent.queries.groups()}
+
+        try:
+            agent.start()
+            until(lambda: agent.queries.ready().ready and told() == names)
+            cluster.brokers[1].pause()
+            until(lambda: told() == names - lost, 90, said=told)
+            until(lambda: not agent.queries.ready().ready)
+            assert agent.queries.ready().reason == (
+                f"{len(lost)} groups cannot be seen any more: no answer from the brokers that coordinate them"
+            )
+            assert not agent.queries.readings().healthy
+            assert "its coordinator does not answer" in caplog.text
+            assert "ACL operation Describe" not in caplog.text
+            assert ("group_deleted", False) not in types(agent, min(lost))
+            cluster.brokers[1].resume()
+            until(lambda: told() == names, 90, said=told)
+            until(lambda: agent.queries.ready().ready, 60)
+            assert agent.queries.readings().healthy
+        finally:
+            patch.undo()
+            agent.stop()

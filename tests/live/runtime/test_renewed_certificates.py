@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from agent.config.settings import PLAIN_CLUSTER, AdminSettings, LagSettings, ReadSettings
 from agent.core.queries import JsonObject
@@ -69,7 +76,7 @@ def replace_authority(cluster: Secured) -> None:
     cluster.broker.restart()
 
 
-@pytest.mark.parametrize("group", [None, SHARED])
+@pytest.mark.parametrize("group", [None, pytest.param(SHARED, marks=pytest.mark.thorough)])
 def test_an_agent_goes_on_with_them_and_says_nothing_that_it_cannot_know(
     cluster: Secured, conf: dict[str, str], group: str | None
 ) -> None:
@@ -124,3 +131,33 @@ def test_history_goes_on_with_them(cluster: Secured, conf: dict[str, str]) -> No
     Path(conf["ssl.ca.location"]).write_bytes(cluster.authority.file.read_bytes())
     assert not sink.write(more)
     sink.close()
+
+
+def test_a_keystore_that_is_changed_under_connections_that_last(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker goes on with connections that it has. The reader read on by its own, and asked by another for the
+    topic's id in vain, with each poll and for seconds: so it was always seconds late, and said that all was well."""
+    caplog.set_level("INFO")
+    properties = {"offsets.topic.num.partitions": str(PARTITIONS), "connections.max.idle.ms": "2000"}
+    with secured(fetch_jars(), tmp_path, properties=properties) as cluster:
+        faults.create(cluster.broker, PARTITIONS)
+        trusted = tmp_path / "trusted.pem"
+        trusted.write_bytes(cluster.authority.file.read_bytes())
+        conf = {**cluster.user("u", READ_TOPIC), "ssl.ca.location": str(trusted)}
+        agent = Agent(AgentOptions(conf=conf, settings=replace(PLAIN_CLUSTER, lag=LagSettings(enabled=False))))
+        agent.start()
+        try:
+            until(lambda: agent.queries.ready().ready, said=agent.queries.ready)
+            another = Authority(tmp_path / "another", "another authority")
+            trusted.write_bytes(cluster.authority.file.read_bytes() + another.file.read_bytes())
+            name, place = "listener.name.client.ssl.keystore.location", str(another.sign("broker").both)
+            (broker,) = cluster.admin.list_topics(timeout=20).brokers
+            change = ConfigEntry(name, place, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[change])
+            for done in cluster.admin.incremental_alter_configs([resource]).values():
+                done.result(20)
+            until(lambda: "were renewed: connecting with these" in caplog.text, 30, agent.queries.ready)
+            until(lambda: agent.queries.ready().ready, said=agent.queries.ready)
+        finally:
+            agent.stop()

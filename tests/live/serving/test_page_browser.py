@@ -64,7 +64,9 @@ def crash_loop(began_ms: int) -> Log:
     return log
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(360, "dark"), pytest.param(1440, "light", marks=pytest.mark.thorough)]
+)
 def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any) -> None:
     with opened(browser, url, width=width, scheme=scheme) as (page, seen):
         for path in PAGES:

@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from agent.common.clock import now_ms
 from agent.core.protocol.hashing import partition_for_group
+from agent.kafka.writer.topic import partition_count
 from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step
 from agent.tools.demo.monitoring import Alert, Monitoring, Programs
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -208,7 +208,7 @@ def play(directory: Path, programs: Programs) -> Iterator[Stack]:
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(fetch_jars(), directory=directory / "broker", properties=BROKER))
         servers = broker.bootstrap_servers
-        make_topic(servers)
+        partition_count({"bootstrap.servers": servers}, create=True)
         _poison(servers, [it.group for it in groups])
         agents = [
             _agent(directory, "agent", servers, _whole(directory)),
@@ -251,12 +251,6 @@ def _until(it: Stack, done: Callable[[], bool], most_s: float, what: str) -> Non
         assert time.monotonic() < deadline, f"waited {most_s:g} s for {what}:\n{it.table()}"
         it.look()
         time.sleep(0.5)
-
-
-def make_topic(servers: str) -> None:
-    """Asking for a group's coordinator makes the topic."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    next(iter(admin.describe_consumer_groups(["nobody"]).values())).exception(30)
 
 
 def _poison(servers: str, groups: list[str]) -> None:

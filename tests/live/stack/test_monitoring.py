@@ -43,7 +43,7 @@ def test_without_alertmanager_and_gone_at_the_end(tmp_path: Path) -> None:
         assert monitoring.alertmanager is None
         [started] = monitoring.query("prometheus_build_info or vector(1)")
         assert started["value"][1] == "1"
-        assert monitoring.alerts() == []
+        assert {it.name for it in monitoring.alerts()} <= {"KshadowAgentAbsent"}, "no agent is what it waits for"
         pids = monitoring.pids
         assert len(pids) == 1
     for pid in pids:

@@ -16,6 +16,7 @@ import pytest
 from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
+from agent.core.queries import Health
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import UNLISTED
 from agent.serving.queries import ServedQueries
@@ -35,11 +36,12 @@ from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
 def answering(
     code: int, body: bytes, kind: str = "application/json", paths: Mapping[str, tuple[int, bytes]] | None = None
 ) -> Iterator[str]:
-    """A web server that always says the same, but for some paths."""
+    """A web server that always says the same, but for some paths, and that it is ready."""
+    others = {"/api/v1/status": (200, b'{"ready": true, "reason": "caught up"}'), **(paths or {})}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, said = (paths or {}).get(self.path, (code, body))
+            status, said = others.get(self.path, (code, body))
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(said)))
@@ -93,6 +95,22 @@ def test_an_agent_explains_as_of_now() -> None:
     assert [it for it in live["paragraphs"] if it["kind"] == "why"] == [
         it for it in read["paragraphs"] if it["kind"] == "why"
     ]
+
+
+def test_whether_an_agent_is_ready_is_asked_once() -> None:
+    class Counting(Replayed):
+        asked = 0
+
+        def ready(self) -> Health:
+            self.asked += 1
+            return super().ready()
+
+    for stopped in (None, "reading has stopped: no broker answers"):
+        agent = Counting(of_path(SEGMENTS), stopped=stopped)
+        with served(agent) as url:
+            result = kshadow("explain", "pricing-poll", "--agent", url)
+        assert (agent.asked, result.exit_code) == (1, 0 if stopped is None else 1)
+        assert (stopped or "") in result.stderr
 
 
 def test_an_unknown_group() -> None:
@@ -266,6 +284,30 @@ def test_an_agent_that_catches_up() -> None:
             result = kshadow(*command, "--agent", url)
             assert (result.exit_code, result.stdout) == (3, "")
             assert "503 Service Unavailable: catching up with the topic's end: 12 records to go; try" in result.stderr
+
+
+@pytest.mark.parametrize("command", [*SAME, ["lag", "fraud-848"], ["explain", "pricing-poll"]], ids=" ".join)
+def test_an_agent_that_cannot_read_says_so_beside_its_last_answers(command: list[str]) -> None:
+    why = "reading has stopped: __consumer_offsets: expected leaders, none for partitions [1]"
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        fresh = kshadow(*command, "--agent", url, "-o", "json")
+    with served(Replayed(of_path(SEGMENTS), stopped=why)) as url:
+        result = kshadow(*command, "--agent", url, "-o", "json")
+        assert (result.exit_code, fresh.exit_code) == (1, 0)
+        assert result.stderr.splitlines()[-1] == f"({url}: {why}; what is told is the last that the agent knew)"
+        assert lines(result)[0] == lines(fresh)[0]
+        unknown = kshadow("describe", "nobody", "--agent", url)
+        assert (unknown.exit_code, f"{why}; what is told" in unknown.stderr) == (1, True)
+
+
+def test_of_what_an_agent_did_not_read_no_quiet_is_told() -> None:
+    """What happened is told up to where it is known, and not up to now."""
+    with served(Replayed(of_path(SEGMENTS), stopped="reading has stopped: no leader")) as url:
+        story = json.loads(kshadow("explain", "pricing-poll", "--agent", url, "-o", "json").stdout)
+        form = json.loads(kshadow("describe", "pricing-poll", "--agent", url, "-o", "json").stdout)
+        past = [json.loads(it) for it in lines(kshadow("timeline", "pricing-poll", "--agent", url, "-o", "ndjson"))]
+    known_ms = max(past[-1]["at_ms"], form["last_commit_ms"], form["state_since_ms"])
+    assert story["range"]["until_ms"] == known_ms
 
 
 ROW = {

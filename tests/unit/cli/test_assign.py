@@ -118,7 +118,7 @@ def test_a_bad_line_is_told_and_the_others_are_answered(text: str | bytes, expec
     assert told.startswith("stdin: line 2: ")
     assert expected in told
     assert len(told) < 400
-    assert summary == "1 line is no problem, as said above; all others are answered"
+    assert summary == "1 line is not a valid problem, as said above; all others are answered"
 
 
 @pytest.mark.parametrize("output", FORMATS)
@@ -255,6 +255,14 @@ def test_a_group_of_kip_848(tmp_path: Path) -> None:
 def test_groups_that_choose_no_assignor(form: dict[str, Any], expected: str) -> None:
     with pytest.raises(NotAssignable, match=expected):
         assignment_plan({"group": "g", "members": [], "offsets": [], **form}, [], {}, None)
+
+
+def test_more_partitions_than_can_be_are_not_assigned(tmp_path: Path) -> None:
+    """Each topic may have so many, but not all of them: a group's leader writes what it likes."""
+    path = group_file(tmp_path, b.classic_group(1, b.member("m-1", {"t": [0, 999_999], "u": [0]}, topics=("t", "u"))))
+    result = kshadow("assign", b.GROUP, "--from", path)
+    assert result.exit_code == 2
+    assert "has topics of 1,000,001 partitions in all; 1,000,000 are assigned at most" in result.stderr
 
 
 def test_a_group_of_another_kind_is_wrong_usage(tmp_path: Path) -> None:

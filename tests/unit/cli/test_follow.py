@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agent.core.queries import Health
 from agent.serving.server import WebServer, serving
 from tests.unit.cli.running import SEGMENTS, kshadow, spawn
 from tests.unit.core.shadow import build as b
@@ -109,9 +110,9 @@ def test_a_group_that_lives_on() -> None:
 
 
 def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
-    live.replayed.has_caught_up = False  # as an agent that was started again: 503
+    live.replayed.has_caught_up = False  # as an agent that was started again
     for it in followers:
-        assert it.line("stderr").endswith("try again in a while; waiting for it)\n")
+        assert it.line("stderr") == "(catching up with the topic's end: 12 records to go; waiting for it)\n"
     live.replayed.has_caught_up = True
     live.add(generation(3, "m-2"))
     events, groups, lag, found = followers
@@ -121,6 +122,47 @@ def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
         assert it.end(signal.SIGINT) == 130
         assert it.left("stderr") == []
     assert lag.left("stdout") == found.left("stdout") == []
+
+
+class LosesTouch(Replayed):
+    """Ready as a question is asked, and no longer as it is answered."""
+
+    armed = False
+
+    def ready(self) -> Health:
+        health = super().ready()
+        if self.armed:
+            self.armed = self.has_caught_up = False
+        return health
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agent_that_is_no_longer_ready_says_why_whichever_answer_tells_first() -> None:
+    replayed = LosesTouch([])
+    replayed.recent.observe([m.finding("idle_members", 0, group="g")])
+    with serving(replayed) as url, following("findings", "--agent", url) as found:
+        assert found.line().split()[0] == "SINCE"
+        replayed.armed = True
+        assert found.line("stderr") == "(catching up with the topic's end: 12 records to go; waiting for it)\n"
+        replayed.has_caught_up = True
+        found.end()
+        assert found.left("stderr") == []
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agent_that_cannot_read_has_nothing_new_to_tell_and_says_so() -> None:
+    live = Live()
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    with serving(live.replayed) as url, following("groups", "--agent", url) as groups:
+        assert groups.line().split()[0] == "SEEN"
+        assert groups.line().split()[2] == "g"
+        live.replayed.stopped_why = "reading has stopped: no partition has a leader"
+        assert groups.line("stderr") == "(reading has stopped: no partition has a leader; waiting for it)\n"
+        live.replayed.stopped_why = None
+        live.add(generation(2, "m-1", "m-2"))
+        assert groups.line().split()[4:6] == ["Stable", "2"]
+        groups.end()
+        assert groups.left("stderr") == []
 
 
 @pytest.mark.usefixtures("process")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import others_thorough
 from tests.unit.cli.hostile import LETTERS, TEXTS, ndjson_of, raw
 from tests.unit.cli.running import FORMATS, kshadow, lines, on_terminal, spawn
 
@@ -81,7 +82,7 @@ def test_piped(text: str, output: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("process")
-@pytest.mark.parametrize("output", FORMATS)
+@pytest.mark.parametrize("output", others_thorough(FORMATS, "table", "yaml"))
 def test_on_a_terminal(output: str, everything: Path) -> None:
     group = TEXTS["3 is a link"]
     for name, command in commands(everything, group).items():

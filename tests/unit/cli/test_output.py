@@ -12,10 +12,13 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+import yaml
 
+from agent.cli import output
 from agent.cli.output import UnwritableOutput, echo, print_rows, print_table
 from agent.cli.tables import Column
 from tests import ROOT
+from tests.unit.cli.hostile import LETTERS, TEXTS
 from tests.unit.cli.running import COMMAND, environment
 
 COLUMNS = {"a": Column("A"), "b": Column("B", spare=1)}
@@ -45,6 +48,23 @@ def test_encodings(output: str, encoding: str, expected: bytes) -> None:
     with printed(encoding) as sink:
         print_rows(iter([{"a": "größe"}]) if output != "table" else [{"a": "größe"}], output, COLUMNS)
     assert sink.getvalue() == expected
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("text", [*TEXTS.values(), *LETTERS.values(), "\U0001f600", "\\U0001f600", "\udcff", "null"])
+def test_yaml_is_what_python_s_own_dumper_writes(text: str, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyYAML has no libyaml, the text is the same, but for keys that are long or have lines."""
+    rows = [{"a": text, "b": [text, {"a": text, "b": [None, True, 1.5, -3]}, [], {}]}]
+    with printed(encoding) as fast:
+        print_rows(rows, "yaml", COLUMNS)
+    with monkeypatch.context() as patch, printed(encoding) as slow:
+        patch.delattr(yaml, "CSafeDumper", raising=False)
+        output._yaml_dumper.cache_clear()
+        print_rows(rows, "yaml", COLUMNS)
+    output._yaml_dumper.cache_clear()
+    assert fast.getvalue() == slow.getvalue()
+    if text == "\U0001f600" and encoding == "utf-8":
+        assert text.encode() in fast.getvalue()
 
 
 def test_headings_may_be_plain_text() -> None:

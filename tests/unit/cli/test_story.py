@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from agent.cli.text import iso_time
+from agent.core.records import RecordBatch
+from agent.kafka.source.segments import discover
 from tests.unit.cli.hostile import BOLD as BOLDED
 from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.cli.test_decode import line
@@ -213,6 +215,26 @@ def test_a_finding_of_a_group_that_is_empty_by_now_is_told_as_of_then() -> None:
     assert "idle_members (info, as of 07:28:51)" in said
     text = kshadow("explain", "pricing-static", "--from", CAPTURE / "segments").stdout
     assert "since 07:28:21, `pricing-static-i2` and `pricing-static-i0` were" in text
+
+
+@needs(CAPTURE)
+def test_the_end_is_of_the_log_where_the_range_ends_before() -> None:
+    asked = ["explain", "search-range", "--from", CAPTURE / "segments", "--until"]
+    assert kshadow(*asked, "2026-11-21T07:29:10Z").stdout.startswith(
+        "`search-range` was Empty at the end of the log."
+    )
+    assert kshadow(*asked, "2026-11-21T07:30:00Z").stdout.startswith("`search-range` was Empty at the end. ")
+
+
+def test_nothing_is_found_within_a_window_of_records_without_timestamps(tmp_path: Path) -> None:
+    runs = [run for log in discover(SEGMENTS) for run in log.committed() if isinstance(run, RecordBatch)]
+    path = tmp_path / "plain.ndjson"
+    path.write_text("\n".join(line(it.key, it.value) for run in runs for it in run.records()), encoding="utf-8")
+    assert lines(kshadow("findings", "--from", SEGMENTS, "-o", "ndjson")), "of the same with their timestamps"
+    found = kshadow("findings", "--from", path, "-o", "json")
+    assert (found.exit_code, json.loads(found.stdout)) == (0, [])
+    assert found.stderr == "the records have no timestamps: nothing is found without times\n"
+    assert not lines(kshadow("replay", path, "--event", "finding"))
 
 
 def test_records_without_timestamps_are_told_without_times(tmp_path: Path) -> None:

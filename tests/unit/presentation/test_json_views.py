@@ -118,6 +118,15 @@ def test_lag_is_the_sum_of_what_is_known() -> None:
     assert group_json(log.view(), 22)["lag"] == 22
 
 
+def test_nothing_to_read_where_that_is_known_is_not_nothing_to_read() -> None:
+    log = classic().add(commit("t", 1, 11)).add(commit("t", 2, 12))
+    assert described(log, lambda it: {**NO_LAG, "lag": None if it.partition == 1 else 0})["lag"] is None
+    assert described(log, lambda it: {**NO_LAG, "lag": 0})["lag"] == 0
+    deleted = {**NO_LAG, "lag_note": "topic_deleted"}
+    assert described(log, lambda it: deleted if it.partition == 1 else {**NO_LAG, "lag": 0})["lag"] == 0
+    assert described(log, lambda it: deleted)["lag"] is None
+
+
 def test_a_modern_member_has_its_target_too() -> None:
     log = Log().add(b.c_topics("t"), *ModernScript(CONSUMER, GROUP).join("a-1"))
     (who,) = described(log)["members"]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,11 @@ from agent.persistence.snapshot.migrations import FORMAT
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.runtime.checkpointer import Checkpointer
 from agent.runtime.export_deduplicator import ExportDeduplicator
+from agent.simulation.generator.histories import generate
 from analyzers.registry import select_analyzers
 from tests.harness.state_digest import digest
-from tests.unit.simulation.generator.making import a_cluster, runs
+from tests.unit.simulation.generator.making import SMALL, runs
+from tests.waiting import until
 
 LOG = LogId("cluster", "topic")
 
@@ -82,7 +85,8 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def records():
-    return list(runs(a_cluster().records))
+    """A group of each fate."""
+    return list(runs(generate(replace(SMALL, groups=19))))
 
 
 def ends(some) -> dict[int, LogBounds]:
@@ -153,9 +157,9 @@ def test_what_was_imaged_before_the_topic_was_made_anew_is_not_kept_as_of_the_ne
     with exporting(tmp_path, records) as it:
         wait_durable, anew = it.exports.wait_durable, LogId("cluster", "made anew")
 
-        def recreated(timeout_s: float) -> bool:
+        def recreated(timeout_s: float, *more) -> bool:
             it.keeper.restorer.restore(anew, ends(records))
-            return wait_durable(timeout_s)
+            return wait_durable(timeout_s, *more)
 
         monkeypatch.setattr(it.exports, "wait_durable", recreated)
         assert it.keeper.save(it.state.partitions, 5)
@@ -169,10 +173,10 @@ def test_nobody_goes_on_from_a_snapshot_of_before_the_log_was_cut(tmp_path, reco
         cut, *rest = sorted(it.state.partitions)
         wait_durable = it.exports.wait_durable
 
-        def cut_now(timeout_s: float) -> bool:
+        def cut_now(timeout_s: float, *more) -> bool:
             it.state.forget(cut)
             it.keeper.log_cut(cut)
-            return wait_durable(timeout_s)
+            return wait_durable(timeout_s, *more)
 
         if is_under_way:
             monkeypatch.setattr(it.exports, "wait_durable", cut_now)
@@ -216,6 +220,104 @@ def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
     again.keeper.finish(5)
 
 
+def test_files_that_cannot_be_read_are_refused_alone(tmp_path, records, caplog):
+    """What the others hold is gone on from, and nothing that is safe is told again but what no position tells of."""
+    with exporting(tmp_path, records):
+        pass
+    number, *_, other = sorted(ends(records))
+    for name in (f"partition-{number}", f"history-taking-{other}"):
+        (file,) = (tmp_path / "cluster").glob(f"{name}.*")
+        file.unlink()
+        file.mkdir()
+    again = Kept(tmp_path, exports=ExportPipeline([Taking()], spool=None))
+    starts = again.keeper.restorer.restore(LOG, ends(records))
+    assert starts.keys() == ends(records).keys() - {number}
+    assert dict(again.keeper.reading().refused) == {"unreadable": 1}
+    assert again.exported.unexported(again.state.replay_batch(records[0])) == []
+    why = f"reading a file of the snapshot directory {tmp_path / 'cluster'}: Is a directory"
+    assert [it.getMessage() for it in caplog.records if it.levelname == "WARNING"] == [
+        f"history positions refused (partition {other}), what the log shows is told again: {why}",
+        f"snapshots refused (partition {number}), what they hold is read from the beginning: {why}",
+    ]
+
+
+def test_a_partition_that_cannot_be_stored_keeps_nobody_from_the_others(tmp_path, records, caplog):
+    """As where one snapshot is larger than there is room. Once that is over, all are stored: what was there may be
+    gone."""
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    first, *rest = sorted(it.state.partitions)
+    blocked = tmp_path / "cluster" / f"partition-{first}.snapshot"
+    blocked.mkdir()
+    assert not it.keeper.save(it.state.partitions, 5)
+    assert "Is a directory" in it.keeper.reading().error
+    stored = {path.name for path in (tmp_path / "cluster").iterdir() if path.is_file()}
+    assert stored == {".lock", "cluster.snapshot", *(f"partition-{number}.snapshot" for number in rest)}
+    assert it.keeper.reading().oldest_age_s is None, "as long as one was never stored"
+    blocked.rmdir()
+    (tmp_path / "cluster" / f"partition-{rest[0]}.snapshot").unlink()
+    assert it.keeper.save(it.state.partitions, 5)
+    again = Kept(tmp_path)
+    it.keeper.finish(5)
+    assert again.keeper.restorer.restore(LOG, ends(records)).keys() == ends(records).keys()
+    again.keeper.finish(5)
+
+
+def test_while_one_cannot_be_stored_the_others_are_when_they_change(tmp_path, records):
+    """All were stored anew at each interval, for as long as that lasted."""
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    first, other, *rest = sorted(it.state.partitions)
+    blocked = tmp_path / "cluster" / f"partition-{first}.snapshot"
+    blocked.mkdir()
+
+    def stored() -> int:
+        before = it.keeper.reading().writes["ok"]
+        it.keeper.save(it.state.partitions, 5)
+        return it.keeper.reading().writes["ok"] - before
+
+    assert stored() == 1 + len(rest)
+    assert stored() == 0
+    it.state.advance(max(run.timestamps_ms[-1] for run in records) + 3_600_000, [other])
+    assert stored() == 1
+    blocked.rmdir()
+    assert (stored(), it.keeper.reading().error) == (1, None), "the one that could not be"
+    assert stored() == 1 + len(rest), "what was there may be gone: it may have been cleared to make room"
+    assert stored() == 0
+    it.keeper.finish(5)
+
+
+def test_where_the_directory_is_another_one_all_are_stored_anew(tmp_path, records):
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    assert it.keeper.save(it.state.partitions, 5)
+    first, *_ = sorted(it.state.partitions)
+    (tmp_path / "cluster").rename(tmp_path / "before")
+    (tmp_path / "cluster").mkdir()
+    it.state.advance(max(run.timestamps_ms[-1] for run in records) + 3_600_000, [first])
+    assert not it.keeper.save(it.state.partitions, 5)
+    assert it.keeper.save(it.state.partitions, 5)
+    assert len(list((tmp_path / "cluster").glob("partition-*"))) == len(it.state.partitions)
+    it.keeper.finish(5)
+
+
+def test_snapshots_that_are_refused_for_one_reason_are_told_in_one_line(tmp_path, records, caplog):
+    """And what stands in them is text of whoever may write there: it is no form of the line."""
+    with exporting(tmp_path, records):
+        pass
+    (tmp_path / "cluster").rename(tmp_path / "other %s")
+    again = Kept(tmp_path, exports=ExportPipeline([Taking()], spool=None))
+    caplog.clear()
+    assert again.keeper.restorer.restore(LogId("other %s", "topic"), ends(records)) == {}
+    assert len(caplog.records) == 2, caplog.text
+    assert "and " in caplog.records[1].getMessage()
+    assert "more), what they hold is read from the beginning: expected a snapshot of cluster other %s" in caplog.text
+    again.keeper.finish(5)
+
+
 def test_snapshots_of_another_release_are_refused_in_one_line(tmp_path, records, caplog, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr("agent.persistence.snapshot.envelope.FORMAT", 1)
@@ -223,7 +325,7 @@ def test_snapshots_of_another_release_are_refused_in_one_line(tmp_path, records,
     again = Kept(tmp_path)
     assert again.keeper.restorer.restore(LOG, ends(records)) == {}
     (line,) = (it.getMessage() for it in caplog.records if "refused" in it.getMessage())
-    assert line.startswith("snapshots of another release refused (the cluster's analyzers, partition ")
+    assert line.startswith("snapshots refused (the cluster's analyzers, partition ")
     assert line.endswith(
         " more), what they hold is read from the beginning:"
         f" expected a snapshot of format {FORMAT}, got one of format 1"
@@ -271,15 +373,31 @@ def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
     exports.stop(5)
 
 
+def test_a_stop_does_not_wait_for_the_barrier_of_a_cycle(tmp_path, records, caplog):
+    """It waited for all of its 30 s, which is more than the stop of an agent has: so it was not told what is lost."""
+    sink = Taking()
+    sink.down = True
+    exports = ExportPipeline([sink], spool=None)
+    exports.start()
+    it = Kept(tmp_path, exports=exports)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    it.keeper.start()
+    until(it.keeper._storing.locked)
+    began = time.monotonic()
+    assert not it.keeper.finish(4)
+    assert time.monotonic() - began < 20
+    (line,) = [it.getMessage() for it in caplog.records if it.name == "kshadow"]
+    assert "is not saved; they are read again from the beginning of each: history is not safe" in line
+    exports.stop(1)
+
+
 def test_it_keeps_by_itself_and_says_what_fails(tmp_path, records):
     it = Kept(tmp_path)
     it.keeper.restorer.restore(LOG, ends(records))
     it.replay(records)
     it.keeper.start()
-    deadline = time.monotonic() + 60
-    while it.keeper.reading().oldest_age_s is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: it.keeper.reading().oldest_age_s is not None)
     it.keeper.finish(5)
     assert it.keeper.reading().writes["ok"] >= len(it.state.partitions)
 

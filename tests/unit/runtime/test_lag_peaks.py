@@ -27,6 +27,14 @@ def test_peaks_stay_and_spans_are_a_small_part_of_their_age() -> None:
     assert lengths[-1] == LOOK_MS, "the newest are as they were noted"
 
 
+def test_a_peak_stays_a_bound() -> None:
+    peaks = LagPeaks()
+    for at in range(2_000):
+        peaks.add(LagNote(at * LOOK_MS, at % 7, None, at_least=at == 700))
+    (bound,) = (it for it in peaks.notes() if it.at_least)
+    assert 0 <= 700 * LOOK_MS - bound.at_ms < (1_999 * LOOK_MS - bound.at_ms) / 4
+
+
 def test_what_is_noted_after_a_pause_is_not_put_together_with_what_was_before() -> None:
     peaks = LagPeaks()
     for at in range(MAX_SPANS + 3):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
+from agent.config.settings import PLAIN_CLUSTER, GroupSource, LagSettings, ReadSettings
 from agent.core.diagnosis.api import Analyzer, GroupContext, Verdict
 from agent.core.record_time import UNKNOWN
 from agent.core.shadow import mirror
 from agent.core.shadow.transitions import Transition
+from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, FetchedOffsets, ListedGroup, Refusal
+from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
+from agent.kafka.source.errors import SourceUnreachable
 from agent.kafka.source.progress import PartitionProgress
+from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.parts import AgentOptions, AgentParts, build_parts
+from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
 from tests.unit.core.diagnosis.doubles import chosen
@@ -68,3 +76,62 @@ def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPat
     loop.join(30)
     assert isinstance(loop.failure, MemoryError)
     assert not scrape.read().healthy
+
+
+def test_a_source_some_of_whose_coordinators_are_silent_is_not_healthy() -> None:
+    """/readyz answered 503, while `kshadow_source_healthy` stayed 1 and so no alert fired."""
+    settings = replace(PLAIN_CLUSTER, read=ReadSettings(source=GroupSource.ADMIN))
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings))
+    reader, now = parts.reader, time.monotonic()
+    assert isinstance(reader, SampledReader)
+    scrape, groups = ScrapeReader(parts, ReaderLoop(parts, lambda: None)), {"g": ListedGroup("classic", "Empty")}
+    silent = Refusal(AdminOutcome.TIMED_OUT, "broker 1 does not answer")
+
+    def listed(after_s: float, answer: AdminAnswer) -> None:
+        reader._list._number = answer.number
+        reader._take(answer, now + after_s)
+
+    listed(0, AdminAnswer(1, 0, 0, groups=groups))
+    assert scrape.read().healthy
+    listed(1, AdminAnswer(2, 0, 0, groups={"h": ListedGroup("classic", "Empty")}, refusals=(silent,)))
+    assert scrape.read().healthy
+    listed(2 + STALE_S, AdminAnswer(3, 0, 0, groups={"h": ListedGroup("classic", "Empty")}, refusals=(silent,)))
+    assert reader.unanswered == 1
+    assert reader.healthy
+    assert not scrape.read().healthy
+    listed(3 + STALE_S, AdminAnswer(4, 0, 0, groups=groups))
+    reader._take_group("g", AdminAnswer(5, 0, 0, offsets={"g": FetchedOffsets(())}), now + 4 + STALE_S)
+    assert scrape.read().healthy
+
+
+def test_the_lag_of_a_group_whose_commits_are_not_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows had no note, as if nothing were to be said of them."""
+    settings = replace(PLAIN_CLUSTER, lag=LagSettings())
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings))
+    loop, log = ReaderLoop(parts, lambda: None), Log()
+    loop._apply(run_of(log.add(b.commit("t", 0, 5)).records), UNKNOWN)
+    queries = AgentQueries(parts, loop, ScrapeReader(parts, loop))
+
+    def notes() -> list[object]:
+        form = queries.describe(b.GROUP)
+        assert form is not None
+        assert form["lag"] is None
+        return [(it["offset"], it["lag"], it["lag_note"]) for it in form["offsets"]]
+
+    assert notes() == [(5, None, "unknown_end")]
+    monkeypatch.setattr(parts.reader._health, "error", SourceUnreachable("no broker answers"))  # type: ignore[union-attr]
+    assert notes() == [(5, None, "not_read")]
+
+
+@pytest.mark.parametrize(("lost", "said"), [(False, "given up"), (True, "lost")])
+def test_whose_partitions_are_next_is_not_said_to_be_known(
+    lost: bool, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were said to be another replica's, also as the last one stopped."""
+    settings = replace(PLAIN_CLUSTER, read=ReadSettings(share_group="kshadow"))
+    reader = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings)).reader
+    assert isinstance(reader, SharedTopicReader)
+    caplog.set_level("INFO", "kshadow")
+    reader._given._on_revoked([4, 3], lost)
+    assert caplog.messages == [f"partitions [3, 4] are {said}"]
+    reader.close()

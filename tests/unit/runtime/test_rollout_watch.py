@@ -172,6 +172,22 @@ def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytes
     assert [it["lag_peak_records"] for it in unknown] == [None, None]
 
 
+def test_a_peak_is_a_bound_where_the_end_of_a_partition_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage("clean eager")
+    stage.set_clocks(monkeypatch)
+    for at_ms in range(START_MS, START_MS + UNTIL_MS, 30_000):
+        stage.until(at_ms)
+        found = stage.state.mirror.find(GROUP)
+        committed = {} if found is None else {(it.topic, it.partition): it.offset for it in found[1]}
+        known = dict(sorted(committed.items())[: -1 if at_ms > START_MS + UNTIL_MS // 2 else None])
+        stage.book.add_high_watermarks({place: offset + 1_000 for place, offset in known.items()}, at_ms)
+        stage.watch.look(at_ms)
+    notes = stage.watch.lag_notes(GROUP)
+    first, second = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS, lags=notes)
+    assert (first["lag_peak_at_least"], second["lag_peak_at_least"]) == (False, True)
+    assert second["lag_peak_records"] == first["lag_peak_records"] - 1_000
+
+
 def test_a_rollout_of_an_hour_keeps_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six members, ten minutes each, looked at every 10 s; it was furthest behind in the fourth minute."""
     names = [f"svc-{it}" for it in range(6)]

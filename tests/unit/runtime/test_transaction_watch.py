@@ -68,6 +68,18 @@ class Stage:
             self.watch.tell(self.now_s)
 
 
+def test_a_watch_that_failed_does_not_go_on_telling_that_nothing_is_open(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.until(2.0)
+    assert stage.watch.ages_s() == {0: 0.0, 1: 0.0}
+    monkeypatch.setattr(transaction_watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(stage, "held_back", None)  # a mistake of ours
+    stage.watch.start()
+    stage.watch.join(20.0)
+    assert stage.watch.ages_s() == {}
+
+
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Stage:
     caplog.set_level(logging.INFO, "kshadow")

@@ -70,7 +70,16 @@ def of(manifest: Manifest) -> tuple[str, str]:
     return checksum, image
 
 
-@pytest.mark.parametrize("mode", KINDS)
+@pytest.mark.parametrize(
+    ("helm", "mode"),
+    [
+        ("helm", "deployment"),
+        ("helm3", "statefulset"),
+        pytest.param("helm", "statefulset", marks=pytest.mark.thorough),
+        pytest.param("helm3", "deployment", marks=pytest.mark.thorough),
+    ],
+    indirect=["helm"],
+)
 def test_a_release_from_its_beginning_to_its_end(
     server: Server, helm: Helm, space: str, mode: str, tmp_path: Path
 ) -> None:

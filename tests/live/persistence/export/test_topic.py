@@ -28,6 +28,7 @@ from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.topic_sink import MAX_MESSAGE_BYTES, PARTITIONS, RETENTION_MS, TopicSink
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests import others_thorough
 from tests.live.kafka.writer.test_topic import acl, rules
 from tests.unit.persistence.export.made import HOSTILE, event
 from tests.waiting import until
@@ -282,16 +283,14 @@ class Stream(threading.Thread):
         self.slowest_s = 0.0
 
     def run(self) -> None:
-        while not self.ended.wait(0.025):
+        while not self.ended.wait(0.1):
             began = time.monotonic()
             self.exports.put(some(self.count, 20))
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
             self.count += 20
 
 
-@pytest.mark.parametrize(
-    "how", ["killed", *(pytest.param(how, marks=pytest.mark.thorough) for how in ("paused", "restarted"))]
-)
+@pytest.mark.parametrize("how", others_thorough(("killed", "paused", "restarted"), "killed"))
 def test_a_broker_that_is_away_under_a_steady_stream(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,7 +298,7 @@ def test_a_broker_that_is_away_under_a_steady_stream(
     with EmbeddedBroker(fetch_jars()) as broker:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         exports = ExportPipeline(
-            [TopicSink(conf, "history", patience_s=3)], spool=SpoolSettings(tmp_path, "c"), memory_bytes=1 << 20
+            [TopicSink(conf, "history", patience_s=3)], spool=SpoolSettings(tmp_path, "c"), memory_bytes=1 << 18
         )
         exports.start()
         stream = Stream(exports)

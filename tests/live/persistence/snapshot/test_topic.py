@@ -17,6 +17,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
     NewTopic,
     ResourcePatternType,
@@ -28,6 +30,7 @@ from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.persistence.snapshot.topic_store import TopicStore
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -155,6 +158,7 @@ def test_a_writer_killed_between_chunks_leaves_a_whole_one(conf: dict[str, str])
         saved = max(int(line.split()[1]) for line in lines if line.startswith("saved"))
         reader = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=5_000)
         blob = reader.load(["partition-5"])["partition-5"]
+        assert isinstance(blob, bytes)
         assert blob == blob[:1] * 3_000_000
         assert blob[0] in (saved, saved + 1)
         # Whoever comes next writes over what was left.
@@ -175,7 +179,11 @@ def test_what_is_no_snapshot_is_none(conf: dict[str, str]) -> None:
         if key is not None:  # a compacted topic takes none without
             producer.produce(TOPIC, value, key, 9)
     producer.flush(20)
-    assert store.load(["partition-9", "partition-19"]) == {}
+    torn = store.load(["partition-9", "partition-19"])
+    assert {name: str(it) for name, it in torn.items()} == dict.fromkeys(
+        ("partition-9", "partition-19"),
+        f"topic {TOPIC}: expected all records of one snapshot, some are missing or of another",
+    )
     store.save("partition-9", b"well again")
     assert store.load(["partition-9"]) == {"partition-9": b"well again"}
 
@@ -185,6 +193,59 @@ def test_a_topic_that_forgets_is_refused(conf: dict[str, str]) -> None:
     with pytest.raises(StoreError, match=r"expected cleanup\.policy=compact, so .* got delete") as told:
         TopicStore(conf, "forgetful", CLUSTER)
     assert told.value.reason is StoreErrorReason.MISCONFIGURED
+
+
+def delete(conf: dict[str, str], topic: str) -> None:
+    admin = AdminClient({**conf})
+    admin.delete_topics([topic])[topic].result(20)
+    until(lambda: topic not in admin.list_topics(timeout=10).topics)
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_made_anew_as_at_first(
+    conf: dict[str, str],
+) -> None:
+    """The producer's question for it made it, with the brokers' settings: one partition, not compacted."""
+    store, admin = TopicStore(conf, "deleted", CLUSTER), AdminClient({**conf})
+    store.save("partition-0", b"before")
+    delete(conf, "deleted")
+    with pytest.raises(StoreError, match="writing partition-0 to topic deleted: "):
+        store.save("partition-0", b"unwritten")
+    assert "deleted" not in admin.list_topics(timeout=10).topics, "this producer makes none"
+    with pytest.raises(StoreError, match="topic deleted was deleted and is another one now") as told:
+        store.save("partition-7", b"unwritten")
+    assert told.value.reason is StoreErrorReason.BROKEN
+    store.save("partition-7", b"after")
+    assert store.load(["partition-0", "partition-7"]) == {"partition-7": b"after"}
+    assert len(admin.list_topics("deleted", timeout=10).topics["deleted"].partitions) == PARTITIONS
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "deleted")]).values()
+    assert {name: future.result(20)[name].value for name in TOPIC_CONFIG} == TOPIC_CONFIG
+
+
+def test_a_topic_that_others_made_anew_is_not_written_to_unless_it_keeps_what_is_put_there(
+    conf: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.persistence.snapshot.compacted_topic.CHECK_S", 0.0)
+    store, admin = TopicStore(conf, "remade", CLUSTER), AdminClient({**conf})
+    store.save("partition-8", b"before")
+    delete(conf, "remade")
+    make(conf, "remade", **{"cleanup.policy": "delete"})
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"got delete; set it, or delete the topic") as told:
+            store.save("partition-8", b"unwritten")
+        assert told.value.reason is StoreErrorReason.MISCONFIGURED
+    assert [records_of(conf, "remade", partition) for partition in range(3)] == [{}, {}, {}]
+    compact = AlterConfigOpType.SET
+    resource = ConfigResource(
+        ResourceType.TOPIC,
+        "remade",
+        incremental_configs=[ConfigEntry("cleanup.policy", "compact", incremental_operation=compact)],
+    )
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    with pytest.raises(StoreError, match="was deleted and is another one now"):
+        store.save("partition-8", b"unwritten")
+    store.save("partition-8", b"after")
+    assert len(records_of(conf, "remade", 8 % 3)) == 1
+    assert store.load(["partition-8"]) == {"partition-8": b"after"}
 
 
 def test_no_topic_is_made_unless_asked(conf: dict[str, str]) -> None:
@@ -198,7 +259,8 @@ def test_what_the_topic_does_not_take_is_told(conf: dict[str, str]) -> None:
     make(conf, "narrow", **{"cleanup.policy": "compact", "max.message.bytes": "2000"})
     store = TopicStore(conf, "narrow", CLUSTER)
     store.save("partition-1", b"small")
-    with pytest.raises(StoreError, match="writing partition-1 to topic narrow") as told:
+    needed = "writing partition-1 to topic narrow: .*; needed: max.message.bytes=1048588"
+    with pytest.raises(StoreError, match=needed) as told:
         store.save("partition-1", some(100_000))
     assert told.value.reason is StoreErrorReason.MISCONFIGURED
     assert store.load(["partition-1"]) == {"partition-1": b"small"}

@@ -13,6 +13,7 @@ from agent.config.values import parse_otlp_endpoint
 from agent.persistence.export import sink_worker
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
+from agent.persistence.export.otlp_endpoint import new_exporter, try_export
 from agent.persistence.export.otlp_sink import OtlpSink
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from tests.harness.otlp import Receiver, attributes, plain, receiving
@@ -71,11 +72,32 @@ def test_what_strangers_write_comes_through(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("by", ["http", "grpc"])
 def test_one_that_is_away_says_why(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    # Where a machine has much to do, it may not get as far as a refusal within one second.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
     sink = OtlpSink(parse_otlp_endpoint(f"{by}://127.0.0.1:1"))
     for _ in range(2):  # said each time
         with pytest.raises(SinkDown, match=rf"sending logs to {by}://127\.0\.0\.1:1: .*(?i:refused)"):
             sink.write([encode_event(event(1), 0)])
+
+
+def test_a_last_try_that_had_no_time_left_says_less_than_one_before() -> None:
+    exporter = new_exporter(parse_otlp_endpoint("grpc://127.0.0.1:1"), "logs")
+    said = logging.getLogger("opentelemetry.exporter.otlp.proto.grpc.exporter")
+
+    class OutOfTime:
+        """What the exporter's own loop says where little time is left for the second try."""
+
+        name = "FAILURE"
+
+        def export(self, _: object) -> OutOfTime:
+            said.warning("Transient error StatusCode.UNAVAILABLE encountered. Error details: refused")
+            said.error("Failed to export logs to x, error code: StatusCode.DEADLINE_EXCEEDED")
+            return self
+
+    failure = try_export(OutOfTime(), [])
+    exporter.shutdown()
+    assert failure is not None
+    assert failure.reason.endswith("Error details: refused")
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
@@ -124,7 +146,10 @@ def test_a_time_that_otlp_has_not_is_unknown_there(receiver: Receiver, by: str, 
 
 
 @pytest.mark.parametrize("by", ["http", "grpc"])
-def test_a_number_that_otlp_has_not_holds_up_no_other(receiver: Receiver, by: str) -> None:
+def test_a_number_that_otlp_has_not_holds_up_no_other(
+    receiver: Receiver, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "30")
     sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))
     lines = [encode_event(it, 0) for it in (event(1), {**event(2), "stopped_partition_ms": 1 << 70}, event(3))]
     (refused,) = sink.write(lines)

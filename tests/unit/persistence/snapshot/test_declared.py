@@ -51,7 +51,7 @@ NO_STATE: dict[type, set[str]] = {
         "version",
         "moved",
     },
-    GroupAnalyzers: {"analyzers", "_found"},  # what `watches` tells
+    GroupAnalyzers: {"analyzers", "_found", "_restore"},  # what `watches` tells
     Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
     PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it

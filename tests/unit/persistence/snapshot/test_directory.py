@@ -99,9 +99,9 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"of somebody else")
     store = DirectoryStore(tmp_path / "snapshots")
     (tmp_path / "snapshots" / "cluster.snapshot").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError) as told:
-        store.load(["cluster"])
-    assert told.value.reason is StoreErrorReason.DENIED
+    told = store.load(["cluster"])["cluster"]
+    assert isinstance(told, StoreError)
+    assert told.reason is StoreErrorReason.DENIED
     store.save("cluster", b"mine")
     assert (tmp_path / "elsewhere").read_bytes() == b"of somebody else"
     store.close()
@@ -164,3 +164,33 @@ def test_a_killed_writer_leaves_a_whole_one(tmp_path: Path) -> None:
         assert blob == blob[:1] * 3_000_000
         assert {it.name for it in tmp_path.iterdir()} == {LOCK, "partition-1.snapshot"}
         store.close()
+
+
+def test_a_file_that_cannot_be_read_keeps_nobody_from_the_others(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.save("partition-1", b"one")
+    (tmp_path / "partition-2.snapshot").mkdir()
+    found = store.load(["partition-1", "partition-2", "partition-3"])
+    assert found.keys() == {"partition-1", "partition-2"}
+    assert found["partition-1"] == b"one"
+    assert str(found["partition-2"]) == f"reading a file of the snapshot directory {tmp_path}: Is a directory"
+    store.close()
+
+
+def test_a_directory_that_is_made_anew_is_written_to(tmp_path: Path) -> None:
+    place, moved = tmp_path / "snapshots", tmp_path / "moved"
+    store = DirectoryStore(place)
+    store.save("partition-1", b"before")
+    place.rename(moved)
+    with pytest.raises(StoreError, match="No such file or directory"):
+        store.save("partition-1", b"nowhere")
+    place.mkdir()
+    with pytest.raises(StoreError, match="it is another one than before"):
+        store.save("partition-1", b"unlike before")
+    store.save("partition-1", b"after")
+    assert store.load(["partition-1"]) == {"partition-1": b"after"}
+    assert (moved / "partition-1.snapshot").read_bytes() == b"before"
+    with pytest.raises(StoreError, match="in use"):
+        DirectoryStore(place)
+    DirectoryStore(moved).close()
+    store.close()

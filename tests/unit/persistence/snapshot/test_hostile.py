@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from agent.core.diagnosis.engine import GroupAnalyzers
 from agent.core.records import LogId
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.snapshot.envelope import (
@@ -29,6 +30,7 @@ from agent.persistence.snapshot.envelope import (
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from analyzers.registry import select_analyzers
 from tests import examples
+from tests.harness.state_digest import canonical_form
 from tests.unit.persistence.snapshot.cutting import ALL, digests
 from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 
@@ -270,6 +272,30 @@ def test_references_to_what_is_not_there() -> None:
         cut = msgspec.msgpack.decode(plain())
         cut[0][table] = []
         assert refused(seal(header(), msgspec.msgpack.encode(cut))).reason is RefusalReason.CORRUPT
+
+
+def test_what_is_no_state_of_a_groups_analyzers(caplog: pytest.LogCaptureFixture) -> None:
+    """It is read when it is needed. What cannot be read begins anew, of that group alone."""
+    it = msgspec.msgpack.decode(plain())
+    groups = it[1][1][2]
+    name = next(iter(groups))
+    groups[name][0] = "no consumption"
+    into = new()
+    into.restore(partition(), seal(header(), msgspec.msgpack.encode(it)))
+    assert not caplog.records
+    mine, theirs = (of.diagnosis.partition(partition()) for of in (into, state()))
+    assert mine is not None
+    assert theirs is not None
+    for other_name in groups:
+        watched = mine._groups[other_name]
+        expected = GroupAnalyzers(ALL.makes) if other_name == name else theirs._groups[other_name]
+        assert canonical_form([watched.consumption, watched.watches]) == canonical_form(
+            [expected.consumption, expected.watches]
+        )
+        assert watched.due_ms == theirs._groups[other_name].due_ms
+    (told,) = caplog.messages
+    said = f"group {name!r}: what its analyzers knew cannot be read, so they begin anew: Expected `array`"
+    assert told.startswith(said)
 
 
 def test_keys_and_values_that_are_no_commits() -> None:

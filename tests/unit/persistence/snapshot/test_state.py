@@ -224,3 +224,27 @@ def test_texts_are_one_object_after_a_restart_too(monkeypatch: pytest.MonkeyPatc
                         assert seat.client_id not in members or seat.client_id is members[seat.client_id].client_id
                         seats += 1
     assert seats > 10
+
+
+def test_analyzers_are_put_together_when_they_are_asked_for() -> None:
+    """Those of a group that changes, and no others; an image has them as they were."""
+    records = list(a_cluster().records)
+    state = new()
+    for run in runs(records[: len(records) // 2]):
+        state.replay_batch(run)
+    other, waiting = reborn(state), "_restore"
+    watched = {
+        name: it
+        for partition in other.partitions
+        if (diagnosis := other.diagnosis.partition(partition)) is not None
+        for name, it in diagnosis._groups.items()
+    }
+    assert len(watched) > 3
+    assert all(getattr(it, waiting) for it in watched.values())
+    changed: set[str] = set()
+    for run in runs(records[len(records) // 2 :]):
+        changed |= {it.group for it in other.replay_batch(run) if it.group in watched}
+        if changed:
+            break
+    put_together = {name for name, it in watched.items() if getattr(it, waiting) is None}
+    assert changed <= put_together < watched.keys()

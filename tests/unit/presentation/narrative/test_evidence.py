@@ -29,7 +29,7 @@ def departed(cause: str, *gaps: dict[str, Any]) -> list[Departure]:
     return list(parse_rebalance(m.rebalance(2, cause, left=left, evidence=list(gaps))).left)
 
 
-# 1-12: why a member is believed to have gone so.
+# 1-15: why a member is believed to have gone so.
 DEPARTURES = [
     (
         departed("session_timeout", m.gap("a", 10_400)),
@@ -86,12 +86,7 @@ DEPARTURES = [
     ),  # 8
     (
         departed("member_left", m.gap("a", None, generation_lasted_ms=2_000)),
-        [
-            (
-                "It had not committed, but the generation lasted only 2.0 s: no timeout that began with it "
-                "can have expired."
-            )
-        ],
+        ["It had not committed; the generation lasted 2.0 s, and session.timeout.ms is 10.0 s."],
     ),  # 9
     (
         departed(
@@ -101,10 +96,7 @@ DEPARTURES = [
         ),
         [
             ("Its last commit came 20 ms before the join phase ended: session.timeout.ms (10.0 s) had not expired."),
-            (
-                "Some had not committed, but the generation lasted only 2.0 s: no timeout that began with "
-                "it can have expired."
-            ),
+            "Some had not committed; the generation lasted 2.0 s, and session.timeout.ms is 10.0 s.",
         ],
     ),  # 10
     (
@@ -123,6 +115,18 @@ DEPARTURES = [
             "Of the others, the last commit of each came 11.0 s before the epoch was raised.",
         ],
     ),  # 12: a group that changed its protocol; 11 s are more than the session of the other
+    (
+        departed("session_timeout", *(m.gap(it, None, generation_lasted_ms=10_000) for it in "ab")),
+        ["None had committed; the generation lasted 10.0 s, and session.timeout.ms is 10.0 s."],
+    ),  # 13: a timeout that expired is not told to have had no time to
+    (
+        departed("poll_timeout", m.gap("a", None, generation_lasted_ms=301_000)),
+        ["It had not committed; the generation lasted 5 min 1 s, and max.poll.interval.ms is 5 min."],
+    ),  # 14
+    (
+        departed("session_timeout", m.gap("a", None, generation_lasted_ms=46_000, session_timeout_ms=None)),
+        ["It had not committed; the generation lasted 46.0 s."],
+    ),  # 15: KIP-848
 ]
 
 

@@ -79,6 +79,8 @@ class Group:
         )
         return self
 
-    def sample(self, after_ms: int, records: int, seconds: float) -> Group:
-        self.events.append(self._event(after_ms, "group_sample", lag_records=records, lag_seconds=seconds))
+    def sample(self, after_ms: int, records: int, seconds: float, unknown: int = 0) -> Group:
+        """`unknown`: of how many of its 12 positions the lag is not known."""
+        lag = {"partitions": 12, "lag_partitions": 12 - unknown, "lag_records": records, "lag_seconds": seconds}
+        self.events.append(self._event(after_ms, "group_sample", **lag, lag_at_least=False))
         return self

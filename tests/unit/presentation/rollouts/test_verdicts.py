@@ -151,6 +151,43 @@ def test_lag_decides_first() -> None:
     assert it["reasons"] == ["Lag peaked at 1 min 35 s; in the rollout before at 5.0 s."]
 
 
+PARTLY_KNOWN = [
+    ((5.0, 3), (95.0, 0), "same", "the one before may have been as far behind"),
+    ((95.0, 0), (5.0, 3), "same", "it may be as far behind as the one before"),
+    ((5.0, 3), (95.0, 3), "same", "nothing is known of the one before"),
+    ((5.0, 0), (95.0, 3), "Lag peaked at 1 min 35 s or more; in the rollout before at 5.0 s.", "more is worse still"),
+    ((95.0, 3), (5.0, 0), "Lag peaked at 5.0 s; in the rollout before at 1 min 35 s or more.", "it is better still"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "expected", "why"), PARTLY_KNOWN)
+def test_lag_that_is_known_of_some_positions_is_a_bound(
+    first: tuple[float, int], second: tuple[float, int], expected: str, why: str
+) -> None:
+    group = Group(4)
+    for number, (seconds, unknown) in enumerate((first, second)):
+        began_ms = (20 + 30 * number) * MINUTE
+        replace(group, [0, 1, 2, 3], began_ms, number + 1)
+        group.sample(began_ms + 20 * S, 100, seconds, unknown)
+        group.sample(began_ms + 25 * S, 1, 1.0)
+    before, it = found(group, 70 * MINUTE)
+    assert [one["lag_peak_at_least"] for one in (before, it)] == [unknown > 0 for _, unknown in (first, second)], why
+    compared = {one["measure"]: one for one in it["differences"]}.get("lag_peak_seconds")
+    assert (compared is None) is (expected == "same"), why
+    assert expected in (it["verdict"], *it["reasons"])
+    (said,) = (text for label, text in lines(it) if label == "Lag's peak")
+    assert said.startswith("at least ") is (second[1] > 0)
+    assert ("rollout before: at least" in said) is (compared is not None and first[1] > 0)
+
+
+def test_where_what_is_known_of_the_lag_is_caught_up_no_peak_is_told() -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    group.sample(20 * MINUTE + 20 * S, 0, 0.0, unknown=3)
+    (it,) = found(group)
+    assert (it["lag_peak_records"], it["lag_peak_seconds"], it["lag_peak_at_least"]) == (None, None, True)
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "expected"),
     [

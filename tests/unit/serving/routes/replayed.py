@@ -54,7 +54,7 @@ class Replayed(ServedQueries):
         self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
         self._groups = GroupCollector(state, nullcontext())
         self.has_caught_up = has_caught_up
-        self._stopped = stopped
+        self.stopped_why = stopped
         self._observed = observed
         for run in runs:
             state.observe_origins(state.replay_batch(run), 0.0, 0)
@@ -69,7 +69,7 @@ class Replayed(ServedQueries):
     def ready(self) -> Health:
         if not self.has_caught_up:
             return Health(False, "catching up with the topic's end: 12 records to go")
-        return Health(self._stopped is None, self._stopped or "caught up")
+        return Health(self.stopped_why is None, self.stopped_why or "caught up")
 
     def groups(self) -> list[JsonObject]:
         return [group_json(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
@@ -101,7 +101,7 @@ class Replayed(ServedQueries):
         readings = Readings(
             caught_up=dict.fromkeys(self.mirror.partitions, self.has_caught_up),
             behind_records=dict.fromkeys(self.mirror.partitions, 0 if self.has_caught_up else 6),
-            healthy=self._stopped is None,
+            healthy=self.stopped_why is None,
             record_counts=self.mirror.record_counts(),
             error_counts=self.mirror.error_counts(),
             observed=self._observed,

@@ -197,6 +197,7 @@ def test_streams() -> None:
         ("--reads topic --bootstrap-server b:1 --history h", "--history goes with --reads history"),
         ("--reads history --history h --history-topic t", "--history-topic goes with --reads history-topic"),
         ("--reads history --history h --tune a.b=1", "--tune goes with --reads topic"),
+        ("--reads history --history iceberg:c.d.p", "a stream reads a directory of Parquet or a Delta table"),
         ("--reads history --history h --watermark 10", "a duration (500ms, 30s"),
         ("--reads history --history h --trigger 1ms", "expected at least 100ms"),
     ],
