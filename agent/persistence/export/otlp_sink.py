@@ -89,12 +89,11 @@ class LogRecords:
         event, is_text = decode_event(line)
         body = event if is_text else _printable(event)
         severity = severity_of(body)
-        at_ns = line.at_ms * 1_000_000
         record = LogRecord(
             # A stranger's record has any time, or none; the body says which.
-            timestamp=at_ns if 0 <= at_ns < END_OF_TIME_NS else UNKNOWN_TIME,
+            timestamp=nanoseconds(line.at_ms),
             # By the wall clock of now: it may have been set right since the process began.
-            observed_timestamp=(line.put_ms + clock.now_ms() - clock.steady_ms()) * 1_000_000,
+            observed_timestamp=nanoseconds(line.put_ms + clock.now_ms() - clock.steady_ms()),
             severity_text=severity,
             severity_number=SeverityNumber[severity],
             body=body,
@@ -102,6 +101,12 @@ class LogRecords:
             event_name=f"kshadow.{line.type}",
         )
         return ReadableLogRecord(record, self._resource, self._scope)
+
+
+def nanoseconds(at_ms: int) -> int:
+    """An OTLP time."""
+    at_ns = at_ms * 1_000_000
+    return at_ns if 0 <= at_ns < END_OF_TIME_NS else UNKNOWN_TIME
 
 
 def severity_of(event: Mapping[str, Any]) -> str:

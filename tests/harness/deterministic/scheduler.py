@@ -263,7 +263,7 @@ class Scheduler:
                 (threading, {"Thread": SimulatedThread, "_time": self.monotonic}),
                 (time, {"monotonic": self.monotonic, "perf_counter": self.monotonic, "time": self.wall_s}),
                 (time, {"time_ns": self.wall_ns, "sleep": self.sleep}),
-                (clock, {"_BEGAN_MS": round(self.wall_offset_s * 1000)}),
+                (clock, {"_BEGAN_NS": round(self.wall_offset_s * 1e9)}),
             ):
                 stack.enter_context(patch.multiple(module, **replaced))
             yield

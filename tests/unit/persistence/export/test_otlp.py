@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.common import clock
 from agent.config.values import parse_otlp_endpoint
 from agent.persistence.export import sink_worker
 from agent.persistence.export.encoded_event import encode_event
@@ -145,6 +146,14 @@ def test_a_time_that_otlp_has_not_is_unknown_there(receiver: Receiver, by: str, 
     assert other.time_unix_nano == 1_795_000_000_002_000_000
 
 
+def test_a_clock_that_was_set_back_before_1970(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    began_ms = clock.steady_ms()
+    monkeypatch.setattr(clock, "now_ms", lambda: clock.steady_ms() - began_ms - 1_000)
+    sink = OtlpSink(parse_otlp_endpoint(receiver.grpc))
+    assert sink.write([encode_event(event(1), began_ms)]) == []
+    assert [it.observed_time_unix_nano for it in receiver.logs()] == [0]
+
+
 @pytest.mark.parametrize("by", ["http", "grpc"])
 def test_a_number_that_otlp_has_not_holds_up_no_other(
     receiver: Receiver, by: str, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +174,7 @@ def test_what_was_said_of_an_export_that_came_through_is_no_reason_of_a_later_on
     receiver.status = 404
     with pytest.raises(SinkDown) as down:
         sink.write([encode_event(event(2), 0)])
-    assert "413" not in str(down.value)
+    assert "code: 413" not in str(down.value)
 
 
 def test_an_outage_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
