@@ -84,6 +84,11 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "Spark's package for {0} tables is not loaded: give its coordinates with --packages",
     ),
     (
+        r"REQUIRES_SINGLE_PART_NAMESPACE\] spark_catalog requires a single-part namespace, but got `([^`]*)`",
+        JobError,
+        "Spark knows no catalog {0}: expected one that --conf spark.sql.catalog.{0}=… sets up",
+    ),
+    (
         r"(DELTA_CONCURRENT_\w+|DELTA_PROTOCOL_CHANGED|DELTA_METADATA_CHANGED|CommitFailedException)[^\n]*",
         JobError,
         "another job wrote to the same table meanwhile ({0}): run this one again",
@@ -126,6 +131,11 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         JobError,
         "{0}: expected a Parquet file, got one that is damaged ({1}): restore it, or take it away and make its day"
         " anew",
+    ),
+    (
+        r"Mkdirs failed to create (\S+)",
+        Unreachable,
+        "{0}: it cannot be made: expected a directory that this user may write to",
     ),
     (r"Parent path is not a directory: ([^\n]*)", JobError, "{0}: expected a directory, a file is there"),
     (
@@ -175,7 +185,9 @@ def explained(text: str) -> JobError:
         found = re.search(pattern, text)
         if found is not None:
             return kind(_LOCAL.sub("", sentence.format(*((it or "").strip() for it in found.groups()))))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # Py4J says first which call it was, and on a line of its own what was raised.
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     said = (causes or lines or ["nothing was said"])[-1 if causes else 0]
     return JobFailed(f"Spark gave up: {said}")

@@ -15,11 +15,15 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
 from agent.history.days import Days, is_day
+from agent.history.errors import NO_HISTORY
 from agent.history.input_schema import EVENTS, OF_EVENTS, check_columns
 from agent.history.rolling import AHEAD_MS, EARLIEST_MS
 from agent.persistence.export.arrow import HISTORY, date_of
+from agent.tools.spark_submit.paths import ICEBERG
+from spark_jobs.errors import JobError
 from spark_jobs.formats.api import HISTORY as TABLE
 from spark_jobs.formats.api import is_of
+from spark_jobs.formats.iceberg import table_name
 from spark_jobs.formats.opening import conformed, read_table
 from spark_jobs.parquet_files import DatedDirectory, check_files
 
@@ -37,6 +41,9 @@ class HistoryFiles:
         """Raises `JobError` for what is not there."""
         self._spark = spark
         found = [(path, read_table(spark, path, TABLE)) for path in paths]
+        for path, table in found:
+            if table is None and path.startswith(ICEBERG):
+                raise JobError(f"{table_name(path, TABLE)} is not there: {NO_HISTORY}")
         self._tables = [(path, table) for path, table in found if table is not None]
         self._roots = [DatedDirectory(spark, path) for path, table in found if table is None]
         for path, table in self._tables:

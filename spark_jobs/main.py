@@ -28,8 +28,14 @@ def main(arguments: list[str]) -> int:
         return _run(job_of(arguments[0]))
     except JobError as error:
         return _said(error)
-    except (HistoryUnreachable, PermissionError) as error:
-        return _said(Unreachable(str(error_of(error) if isinstance(error, OSError) else error)))
+    except HistoryUnreachable as error:
+        return _said(Unreachable(str(error)))
+    except OSError as error:
+        if error.filename is None and not isinstance(error, PermissionError):
+            # Of no file of anybody's: a mistake of ours, or of a connection.
+            raise
+        found = error_of(error)
+        return _said((Unreachable if isinstance(found, HistoryUnreachable) else JobError)(str(found)))
     except (SourcePathError, ValueError) as error:
         return _said((Unreachable if isinstance(error.__cause__, PermissionError) else JobError)(str(error)))
     except Exception as error:

@@ -16,6 +16,8 @@ class HistoryUnreachable(HistoryError):
 def error_of(error: OSError, where: str = "") -> HistoryError:
     """What an error of the system comes to, `where` it was ("": where it says itself)."""
     place = where or error.filename
-    is_wrong_path = isinstance(error, FileNotFoundError | FileExistsError | NotADirectoryError | IsADirectoryError)
+    if isinstance(error, FileExistsError):
+        return HistoryError(f"{place}: expected a directory, or none yet, got a file")
+    is_wrong_path = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
     kind = HistoryError if is_wrong_path else HistoryUnreachable
     return kind(f"{place}: {error.strerror or error}" if place else str(error.strerror or error))

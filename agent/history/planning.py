@@ -94,6 +94,14 @@ def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Cloc
     return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, known)
 
 
+def not_over(episodes: int) -> str:
+    """Of a rollup in whose days so many episodes began that have no row yet."""
+    return (
+        f"{episodes:,} episodes were not over, and have no row yet: once they are, roll up the days in which they"
+        " began again"
+    )
+
+
 def no_window_over(within: Range) -> str:
     """Of a rollup that gave no row of a group."""
     known = datetime.fromtimestamp(within.horizon_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

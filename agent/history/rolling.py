@@ -58,6 +58,9 @@ ROWS = pa.schema(
 BATCH = 5_000
 """Rows at a time."""
 
+OPEN_EPISODES = "open episodes"
+"""Beside the tables: a row, of its `start_ms` alone, for each episode of which nobody knows yet when it ends."""
+
 GroupEvent = tuple[str | None, str | None, Event | GroupRollup]
 """The cluster, the group, and an event of it; or, before its first event, how it stood when a day had ended."""
 
@@ -120,7 +123,7 @@ def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) 
 
 def roll_up_groups(events: Iterable[GroupEvent], within: Range, history: str | None = None) -> Rows:
     """Events in the order of cluster, group and time, some twice → the rows of the range, `standing` among them, of
-    which each says what `history` it is of.
+    which each says what `history` it is of; and one of `OPEN_EPISODES` for each that is not over.
 
     Equal times may come in any order: what one moment has is put in order here, each event once.
     """
@@ -158,6 +161,8 @@ def _of_group(
         yield from _standing(rollup, day_end_ms, history)
         day_end_ms += DAY_MS
     yield from rollup.advance(last_ms)
+    if rollup.episode is not None:
+        yield OPEN_EPISODES, {"start_ms": rollup.episode.start_ms}
     # Time has passed in other clusters: of this one there are no windows, but later days go on from how it stands.
     while day_end_ms <= min(within.last_ms, within.until_ms):
         yield from _stood(rollup, day_end_ms, history)

@@ -48,6 +48,7 @@ from agent.history.rolling import (
     AHEAD_MS,
     CARRIED,
     EARLIEST_MS,
+    OPEN_EPISODES,
     GroupEvent,
     Range,
     range_of,
@@ -78,12 +79,14 @@ ORDER = {
 
 
 class RolledUp(NamedTuple):
-    """What a rollup came to: `events` that had a time that can be, `left_out` that had none, and rows by table."""
+    """What a rollup came to: `events` that had a time that can be, `left_out` that had none, rows by table, and how
+    many episodes are not over."""
 
     events: int
     left_out: int
     within: Range
     rows: dict[str, int]
+    open_episodes: int
 
     @property
     def days(self) -> int:
@@ -122,7 +125,7 @@ def roll_up(
             within, believed, left_out = reading.open(since, until)
             within = within.not_after(now_ms)
             asked = db.sql(events_in_order(reading.has_time, within)).to_arrow_reader(BATCH)
-            counts = _write_aside(roll_up_groups(_events(asked, on_progress), within, whose), aside)
+            counts, still_open = _write_aside(roll_up_groups(_events(asked, on_progress), within, whose), aside)
             for name in ROLLED_UP:
                 _write_by_date(db, aside, name, staging / name)
             lease.publish(staging, LABEL, _replaced(within))
@@ -130,7 +133,7 @@ def roll_up(
             raise HistoryError(str(error)) from None
         except OSError as error:
             raise error_of(error, out) from None
-    return RolledUp(believed, left_out, within, counts)
+    return RolledUp(believed, left_out, within, counts, still_open)
 
 
 def _replaced(within: Range) -> Replaces:
@@ -326,13 +329,18 @@ def _date(day: int) -> date:
 _EPOCH = date(1970, 1, 1)
 
 
-def _write_aside(of_tables: Rows, directory: Path) -> dict[str, int]:
+def _write_aside(of_tables: Rows, directory: Path) -> tuple[dict[str, int], int]:
+    """The rows of each table; and how many episodes are not over."""
+    still_open = 0
     with ExitStack() as files:
         tables = {name: files.enter_context(_Aside(directory, name)) for name in ROLLED_UP}
         for name, row in of_tables:
+            if name == OPEN_EPISODES:
+                still_open += 1
+                continue
             row["date"] = _date(row["start_ms"] // DAY_MS)
             tables[name].add(row)
-    return {name: it.count for name, it in tables.items()}
+    return {name: it.count for name, it in tables.items()}, still_open
 
 
 def _write_by_date(db: Any, aside: Path, name: str, into: Path) -> None:

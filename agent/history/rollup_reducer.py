@@ -261,7 +261,8 @@ class GroupRollup(msgspec.Struct):
     @property
     def stands(self) -> bool:
         """Whether there is anything that later events are taken with."""
-        return any((self.phase, self.firing, self.episode, self.told)) or self.last_rebalance_ms is not None
+        numbers = (self.last_rebalance_ms, self.imbalance)
+        return any((self.phase, self.firing, self.episode, self.told)) or numbers != (None, None)
 
     def next_ms(self) -> int | None:
         """When time gives the next row, if nothing happens before; None: it never does."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import AtomicType, DataType, IntegralType, StructField, StructType
 
 from agent.history.days import Days
 from spark_jobs.errors import JobError
@@ -57,6 +58,29 @@ class OutputHeld(JobError):
 def folder_of(table: str) -> str:
     """The folder of a table below the directory of all; none for the history."""
     return "" if table == HISTORY else table
+
+
+def check_takes(where: str, there: StructType, rows: StructType) -> None:
+    """Raises `JobError` where a table that is there cannot take such rows: it has no date, or a plain column of
+    another type. Columns that it lacks come to it."""
+    types = {field.name: field.dataType for field in there.fields}
+    wrong = [
+        f"column {field.name}: expected {field.dataType.simpleString()}, got {came}"
+        for field in rows.fields
+        if (came := _came(types.get(field.name), field)) is not None
+    ]
+    if wrong:
+        raise JobError(f"{where}: not a table that this job writes: {'; '.join(wrong)}: name another place")
+
+
+def _came(there: DataType | None, wanted: StructField) -> str | None:
+    """What stands in place of a column; None for what will do."""
+    if there is None:
+        return "none" if wanted.name == DATE else None
+    is_plain = isinstance(there, AtomicType) and isinstance(wanted.dataType, AtomicType)
+    are_whole = isinstance(there, IntegralType) and isinstance(wanted.dataType, IntegralType)
+    # Structs may have got fields, and whole numbers more bits: Delta and Iceberg know what to do.
+    return there.simpleString() if is_plain and there != wanted.dataType and not are_whole else None
 
 
 def laid_out(table: DataFrame, order: Sequence[str], *, one_file: bool) -> DataFrame:

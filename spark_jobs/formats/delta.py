@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from agent.history.days import Days
 from agent.history.parquet_directory import ParquetDirectory
 from agent.tools.spark_submit.paths import local_directory
-from spark_jobs.formats.api import DATE, WAIT_S, folder_of, laid_out, with_date
+from spark_jobs.formats.api import DATE, WAIT_S, check_takes, folder_of, laid_out, with_date
 from spark_jobs.formats.parquet import leased
 from spark_jobs.formats.s3_lease import S3Lease, is_s3
 from spark_jobs.writing import hadoop_files, list_files
@@ -51,6 +51,7 @@ class DeltaOutput:
     ) -> None:
         """One commit for each table."""
         assert self._is_held, "the job holds its output"
+        self._check(tables)
         for name, table in tables.items():
             writer = self._writer(table, order).mode("overwrite")
             if days is not None:
@@ -61,6 +62,7 @@ class DeltaOutput:
     def append(self, tables: Mapping[str, DataFrame], stream: str, batch_id: int, order: Sequence[str] = ()) -> None:
         """One commit for each table, which a batch that is made again finds done."""
         with self._leased(float("inf")):
+            self._check(tables)
             for name, table in tables.items():
                 writer = self._writer(table, order).mode("append")
                 self._save(writer.option("txnAppId", stream).option("txnVersion", batch_id), name)
@@ -70,6 +72,14 @@ class DeltaOutput:
             return leased(ParquetDirectory(self._here), self._who, wait_s)
         return nullcontext() if self._lease is None else self._lease.held(wait_s)
 
+    def _check(self, tables: Mapping[str, DataFrame]) -> None:
+        """Before the first commit: of tables that go together some would be written and some not."""
+        for name, table in tables.items():
+            path = self._path(name)
+            if is_delta(self._spark, path):
+                there = self._spark.read.format("delta").load(path).schema
+                check_takes(path, there, with_date(table).schema)
+
     def _writer(self, table: DataFrame, order: Sequence[str]) -> Any:
         rows = laid_out(with_date(table), order, one_file=False)
         # Columns come to a table, and none goes: who reads at this moment would fail.
@@ -78,8 +88,11 @@ class DeltaOutput:
     def _save(self, writer: Any, name: str) -> None:
         if self._lease is not None:
             self._lease.check()
+        writer.save(self._path(name))
+
+    def _path(self, name: str) -> str:
         folder = folder_of(name)
-        writer.save(f"{self._root}/{folder}" if folder else self._root)
+        return f"{self._root}/{folder}" if folder else self._root
 
 
 def is_delta(spark: SparkSession, path: str) -> bool:

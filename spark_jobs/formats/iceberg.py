@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from agent.history.days import Days
-from spark_jobs.formats.api import DATE, is_of, laid_out, with_date
+from spark_jobs.formats.api import DATE, check_takes, is_of, laid_out, with_date
 
 _STREAM, _BATCH = "kshadow.stream", "kshadow.batch"
 """Properties of the snapshot that a stream's batch makes."""
@@ -36,6 +36,7 @@ class IcebergOutput:
         self, tables: Mapping[str, DataFrame], days: Mapping[str, Days] | None, order: Sequence[str] = ()
     ) -> None:
         """One commit for each table."""
+        self._check(tables)
         for name, table in tables.items():
             rows = laid_out(with_date(table), order, one_file=False)
             target = self._made(name, rows)
@@ -44,6 +45,7 @@ class IcebergOutput:
 
     def append(self, tables: Mapping[str, DataFrame], stream: str, batch_id: int, order: Sequence[str] = ()) -> None:
         """One commit for each table, which a batch that is made again finds done."""
+        self._check(tables)
         for name, table in tables.items():
             rows = laid_out(with_date(table), order, one_file=False)
             target = self._made(name, rows)
@@ -51,6 +53,13 @@ class IcebergOutput:
                 marks = {_STREAM: stream, _BATCH: str(batch_id)}
                 writer = rows.writeTo(target).option("mergeSchema", "true")
                 writer.options(**{f"snapshot-property.{key}": value for key, value in marks.items()}).append()
+
+    def _check(self, tables: Mapping[str, DataFrame]) -> None:
+        """Before the first commit: of tables that go together some would be written and some not."""
+        for name, table in tables.items():
+            target = table_name(self._prefix, name)
+            if self._spark.catalog.tableExists(target):
+                check_takes(target, self._spark.table(target).schema, with_date(table).schema)
 
     def _made(self, name: str, rows: DataFrame) -> str:
         """The table's name; it is made if it is not there yet."""

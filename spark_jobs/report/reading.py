@@ -24,6 +24,7 @@ from agent.history.report.spans import Range
 from agent.history.tables import TABLES, ddl
 from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.errors import JobError
+from spark_jobs.formats.iceberg import table_name
 from spark_jobs.formats.opening import conformed, path_of, read_table
 
 PORTION = 500_000
@@ -51,7 +52,7 @@ def read_rollups(spark: SparkSession, rollups: str) -> Rollups:
 def _table(spark: SparkSession, rollups: str, name: str) -> DataFrame:
     # The files of a Delta table are not its rows: those of days that were replaced are still there.
     found = read_table(spark, rollups, name)
-    path = f"{rollups}.{name}" if rollups.startswith(ICEBERG) else path_of(rollups, name)
+    path = table_name(rollups, name) if rollups.startswith(ICEBERG) else path_of(rollups, name)
     if found is None:
         found = _of_files(spark, path)
     if found is None:

@@ -22,10 +22,11 @@ from agent.history.planning import (
     left_out,
     no_events,
     no_window_over,
+    not_over,
     planned_reading,
     range_read,
 )
-from agent.history.rolling import EARLIEST_MS, Range, range_of, start_of
+from agent.history.rolling import EARLIEST_MS, OPEN_EPISODES, Range, range_of, start_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
@@ -68,6 +69,8 @@ def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: Ta
     print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
     if not counts.get("groups"):
         print_status(no_window_over(within))
+    if open_episodes := counts.get(OPEN_EPISODES):
+        print_status(not_over(open_episodes))
     if needed.left_out:
         print_status(left_out(needed.left_out))
     return int(needed.left_out > 0)

@@ -117,7 +117,7 @@ def rollup(
       kshadow history rollup --history /data/history --out /data/rollups --since 2026-11-01
     """
     from agent.common.clock import now_ms
-    from agent.history.planning import left_out, no_window_over
+    from agent.history.planning import left_out, no_window_over, not_over
     from agent.history.rollup import roll_up
     from agent.persistence.export.arrow import date_of
 
@@ -137,6 +137,8 @@ def rollup(
     echo(f"{printable(out)}: {done.events:,} events, {done.days} days from {date_of(done.within.since_ms)}: {told}")
     if not done.rows["groups"]:
         warn(no_window_over(done.within))
+    if done.open_episodes:
+        warn(not_over(done.open_episodes))
     if done.left_out:
         warn(left_out(done.left_out))
         ctx.exit(1)

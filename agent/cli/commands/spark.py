@@ -308,6 +308,8 @@ def _target(ctx: click.Context) -> dict[str, Any]:
 
 
 def _check_stream(ctx: click.Context, reads: str) -> None:
+    from agent.tools.spark_submit.paths import ICEBERG
+
     goes_with = {
         "history_topic": "history-topic",
         "history": "history",
@@ -323,6 +325,11 @@ def _check_stream(ctx: click.Context, reads: str) -> None:
     for name in ("history_topic", "history"):
         if reads == goes_with[name] and ctx.params[name] is None:
             raise click.UsageError(f"--reads {reads} needs --{goes_with[name]}")
+    if reads == "history" and ctx.params["history"].startswith(ICEBERG):
+        raise click.UsageError(
+            f"--history {ctx.params['history']}: a stream reads a directory of Parquet or a Delta table; kshadow"
+            " spark rollup reads Iceberg tables"
+        )
 
 
 def _kafka(ctx: click.Context) -> Kafka:

@@ -28,9 +28,11 @@ T0 = 1_783_296_000_000
 ALL = Diagnosis()
 
 
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=30)
+@pytest.fixture(scope="module", params=[(8, 8), pytest.param((30, 50), marks=pytest.mark.thorough)])
+def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A day of so many groups in so many partitions."""
+    groups, partitions = request.param
+    return segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=groups, partitions=partitions)
 
 
 def told(rows: DataFrame, diagnosis: Diagnosis) -> list[Event]:

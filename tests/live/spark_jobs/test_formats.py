@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from agent.history.tables import ROLLED_UP
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import OutputHeld, TableOutput, is_of
 from spark_jobs.formats.opening import conformed, dates_of, open_output, path_of, pinned, read_table
+from spark_jobs.history import HistoryFiles
 from spark_jobs.report.reading import read_rollups
 
 TABLES = ("groups", "causes")
@@ -96,6 +98,35 @@ def test_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        # 1: somebody's table
+        ("'2026-11-01' AS day", "column date: expected date, got none"),
+        # 2: the same names, and another type
+        ("DATE'2026-11-01' AS `date`, 'x' AS value", "column value: expected bigint, got string"),
+    ],
+)
+def test_a_table_that_cannot_take_the_rows_is_refused_before_any_is_written(
+    spark: SparkSession, tmp_path: Path, form: str, columns: str, said: str
+) -> None:
+    place = Place(spark, form, tmp_path)
+    there = f"lake.db_{tmp_path.name}.kshadow_causes" if form == "iceberg" else f"{tmp_path}/out/causes"
+    made = spark.sql(f"SELECT {columns}")
+    if form == "iceberg":
+        spark.sql(f"CREATE NAMESPACE lake.db_{tmp_path.name}")
+        made.writeTo(there).using("iceberg").tableProperty("write.spark.accept-any-schema", "true").create()
+    else:
+        made.write.format("delta").save(there)
+    for write in (lambda: place.replace(1), lambda: place.append(1, batch=0)):
+        with pytest.raises(JobError, match=rf"^{re.escape(there)}: .*: {re.escape(said)}: name another") as refused:
+            write()
+        assert refused.value.code == 2
+        assert dates_of(spark, place.at, "groups") == [], "they are written together"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_a_report_reads_what_is_there_and_not_what_was_replaced(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:
@@ -126,6 +157,13 @@ def test_a_second_writer_of_a_directory_is_refused(
         with pytest.raises(OutputHeld, match="kshadow spark rollup") as refused:
             place.replace(1)
         assert refused.value.code == 2
+
+
+def test_iceberg_tables_that_are_not_there_are_named(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match=r"^iceberg:lake\.db\.none_history is not there: expected a table of history"):
+        HistoryFiles(spark, ["iceberg:lake.db.none"])
+    with pytest.raises(JobError, match=r"^iceberg:lake\.db\.none_groups is not there: expected the table groups"):
+        read_rollups(spark, "iceberg:lake.db.none")
 
 
 def test_parquet_elsewhere_is_refused(spark: SparkSession) -> None:

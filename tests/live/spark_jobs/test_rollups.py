@@ -40,9 +40,10 @@ T0 = 20_640 * DAY_MS
 DAYS = 3
 
 
-@pytest.fixture(scope="module")
-def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return history(tmp_path_factory.mktemp("segments"), start_ms=T0, days=DAYS, groups=40)
+@pytest.fixture(scope="module", params=[16, pytest.param(40, marks=pytest.mark.thorough)])
+def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Of so many groups."""
+    return history(tmp_path_factory.mktemp("segments"), start_ms=T0, days=DAYS, groups=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +68,16 @@ def collected(spark: SparkSession, files: Path, within: Range) -> dict[str, list
         rows.unpersist()
 
 
-def test_counts_are_those_of_the_events(spark: SparkSession, events: list[dict[str, Any]], files: Path) -> None:
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, events: list[dict[str, Any]], files: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table, of all days."""
+    return collected(spark, files, whole(events))
+
+
+def test_counts_are_those_of_the_events(
+    events: list[dict[str, Any]], tables: dict[str, list[dict[str, Any]]]
+) -> None:
     within = whole(events)
-    tables = collected(spark, files, within)
     for window, length_ms in WINDOWS.items():
         expected: Counter[tuple[Any, ...]] = Counter()
         stopped: dict[tuple[Any, ...], int | None] = {}
@@ -102,8 +110,7 @@ def test_counts_are_those_of_the_events(spark: SparkSession, events: list[dict[s
         )
 
 
-def test_time_is_whole(spark: SparkSession, events: list[dict[str, Any]], files: Path) -> None:
-    tables = collected(spark, files, whole(events))
+def test_time_is_whole(tables: dict[str, list[dict[str, Any]]]) -> None:
     days = {(row["group"], row["start_ms"]): row for row in tables["groups"] if row["window"] == "1d"}
     hours: Counter[tuple[str, int]] = Counter()
     for row in tables["groups"]:
@@ -115,7 +122,7 @@ def test_time_is_whole(spark: SparkSession, events: list[dict[str, Any]], files:
         phases = ("stable_ms", "empty_ms", "preparing_rebalance_ms", "completing_rebalance_ms")
         assert sum(row[it] or 0 for it in phases) == row["known_ms"]
     sure = [row for (_, start_ms), row in days.items() if start_ms == T0 + DAY_MS and row["known_ms"] == DAY_MS]
-    assert len(sure) > 20, "most groups are there all of the second day"
+    assert len(sure) > len({group for group, _ in days}) / 2, "most groups are there all of the second day"
     assert all(row["members_min"] <= row["members_avg"] <= row["members_max"] for row in sure)
 
 
@@ -128,7 +135,7 @@ def test_each_day_by_itself_is_as_in_the_whole(
     assert all(expected.values())
     capfd.readouterr()
     days = [date_of(T0 + it * DAY_MS) for it in range(DAYS)]
-    for day in (2, 0, 1, 1, 2):  # in any order, and again
+    for day in (2, 0, 1, 2):  # in any order, and again
         one = msgspec.structs.replace(job, out=str(tmp_path / "days"), since=days[day], until=days[day])
         assert roll_up_days(spark, one) == 0
     # How groups stood before the third day was not written down at first, and later it was.
@@ -195,11 +202,14 @@ def test_only_time_that_can_be_has_windows(
 
 
 def test_columns_of_a_newer_agent_are_passed_over(
-    spark: SparkSession, events: list[dict[str, Any]], files: Path, tmp_path: Path
+    spark: SparkSession,
+    events: list[dict[str, Any]],
+    files: Path,
+    tables: dict[str, list[dict[str, Any]]],
+    tmp_path: Path,
 ) -> None:
-    expected = collected(spark, files, whole(events))
     rewritten(files, tmp_path, lambda it: it.append_column("of_tomorrow", pa.array([{"x": 1}] * it.num_rows)))
-    assert collected(spark, tmp_path, whole(events)) == expected
+    assert collected(spark, tmp_path, whole(events)) == tables
 
 
 @pytest.mark.parametrize(
@@ -242,16 +252,16 @@ def rewritten(files: Path, target: Path, changed: Callable[[pa.Table], pa.Table]
         pq.write_table(table if only is not None and number >= only else changed(table), path)
 
 
-def test_the_topics_json(spark: SparkSession, events: list[dict[str, Any]], files: Path) -> None:
-    within = whole(events)
+def test_the_topics_json(
+    spark: SparkSession, events: list[dict[str, Any]], tables: dict[str, list[dict[str, Any]]]
+) -> None:
     values = [(encode_event({**event, "of_tomorrow": [1]}, 0).body,) for event in events]
     garbage = [(b"",), (b"{",), (b"\xff\xfe",), (b"[]",), (b'"x"',), (b'{"event_id": 7, "at_ms": "soon"}',)]
     read = from_json(spark.createDataFrame([*values, *garbage], "value binary"))
     assert read.where(~F.coalesce(has_time(F.current_timestamp()), F.lit(False))).count() == len(garbage)
-    rows = roll_up(read.where(has_time(F.current_timestamp())), within).persist()
-    expected = collected(spark, files, within)
+    rows = roll_up(read.where(has_time(F.current_timestamp())), whole(events)).persist()
     for name in TABLES:
-        assert sorted(str(row.asDict()) for row in table_of(rows, name).collect()) == sorted(map(str, expected[name]))
+        assert sorted(str(row.asDict()) for row in table_of(rows, name).collect()) == sorted(map(str, tables[name]))
     rows.unpersist()
 
 

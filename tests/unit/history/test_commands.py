@@ -101,6 +101,25 @@ def test_a_day_again_is_as_in_the_whole(place: Place, tmp_path: Path) -> None:
         assert sorted(map(str, table(tmp_path, name))) == sorted(map(str, table(place.rollups, name)))
 
 
+def test_an_episode_over_midnight_is_told_of_until_it_is_over(tmp_path: Path) -> None:
+    history, out = tmp_path / "history", tmp_path / "out"
+    times = [START_MS + DAY_MS + minutes * 60_000 for minutes in (-15, -8, -1, 4)]
+
+    def rolled(since: str) -> tuple[str, list[int]]:
+        done = kshadow("history", "rollup", "--history", history, "--out", out, "--since", since)
+        assert done.exit_code == 0, done.stderr
+        return done.stderr.removeprefix(NO_CLOCK.format(history)), [it["rebalances"] for it in table(out, "episodes")]
+
+    write([{**REBALANCE, "event_id": str(at_ms), "at_ms": at_ms, "offset": at_ms} for at_ms in times[:3]], history)
+    not_over = (
+        "1 episodes were not over, and have no row yet: once they are, roll up the days in which they began again\n"
+    )
+    assert rolled("2026-07-06") == (not_over, [])
+    at_noon = {**REBALANCE, "type": "group_emptied", "event_id": "noon", "at_ms": times[3] + DAY_MS // 2}
+    write([{**REBALANCE, "event_id": "last", "at_ms": times[3]}, at_noon], history)
+    assert rolled("2026-07-06") == ("", [4])
+
+
 def test_events_of_no_time_are_told(place: Place, tmp_path: Path) -> None:
     odd = [{**place.events[0], "event_id": f"odd-{at_ms}", "at_ms": at_ms} for at_ms in (5, 10**15)]
     write([*place.events[:50], *odd], tmp_path / "history")
@@ -160,6 +179,12 @@ def test_what_was_dated_years_before_makes_no_years_of_nothing(tmp_path: Path, i
     done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / "old", *first)
     assert (done.exit_code, "1 days from 2010-01-02" in done.stdout) == (0, True), done.stderr
     assert [it["rebalances"] for it in table(tmp_path / "old", "groups") if it["window"] == "1d"] == [1]
+
+
+def test_an_output_that_is_a_file_is_refused(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused("rollup", "--history", place.history, "--out", tmp_path / "file")
+    assert said == f"{tmp_path}/file: expected a directory, or none yet, got a file"
 
 
 def test_an_output_that_is_written_to_is_refused(place: Place, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_report_of_tables(place: Place, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("groups",), "history tables tell what happened and not how groups stand"),
-        (("describe", "g"), "kshadow timeline, explain, findings and report read them"),
+        (("describe", "g"), "kshadow timeline, explain, findings, report and verdict read them"),
         (("findings", "--tune", "rebalance_storm.window_s=60"), "history tables hold what was found"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.common.units import DAY_MS
@@ -82,6 +82,13 @@ def rolled(
 
 
 @given(EVENTS)
+# What is all that is known of a group as a day ends: how its partitions are spread.
+@example(
+    [
+        ("a", Event("x", "assignment_changed", T0, 0, 0, "classic", imbalance_ratio=1.5)),
+        ("a", Event("y", "finding", T0 + DAY_MS, 0, 1, "classic", analyzer="idle_members", state="firing")),
+    ]
+)
 def test_days_that_begin_with_how_groups_stood_are_those_of_the_whole(events: list[tuple[str, Event]]) -> None:
     horizon_ms = T0 + 4 * DAY_MS + 1
     whole = rolled(events, Range(T0, T0 + 5 * DAY_MS, horizon_ms, T0))

@@ -63,6 +63,11 @@ from tests import DATA
         # 12: anything else says what is nearest to its cause
         ("a\n\tat b\nCaused by: c\nCaused by: java.lang.IllegalStateException: odd", 1, "IllegalStateException: odd"),
         ("something odd", 1, "Spark gave up: something odd"),
+        (
+            "An error occurred while calling o1.create.\n: java.io.IOException: odd\n\tat a",
+            1,
+            "Spark gave up: java.io.IOException: odd",
+        ),
         ("", 1, "nothing was said"),
     ],
 )
@@ -176,7 +181,19 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
             2,
             f"the checkpoint cannot be gone on from: expected a stream of 2 sources, one of 1 made it: {ANEW}",
         ),
-        # 15: a worker that was killed
+        # 15: a catalog that nothing sets up
+        (
+            "no_catalog",
+            2,
+            "Spark knows no catalog lake: expected one that --conf spark.sql.catalog.lake=… sets up",
+        ),
+        # 16: a directory that cannot be made
+        (
+            "no_directory",
+            3,
+            "/proc/none: it cannot be made: expected a directory that this user may write to",
+        ),
+        # 17: a worker that was killed
         (
             "oom_worker",
             1,

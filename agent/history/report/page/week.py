@@ -34,7 +34,7 @@ def week(found: ReportData) -> m.Markup:
         m.Markup(f'<div class="pair">{tables}</div>'),
         m.note(
             f"Sums over the range, in the time zone {found.zone}. Below each weekday: how many of it the range has.",
-            "Darker is more. Blank hours are not known.",
+            "The more a cell stands out, the more there was. Blank hours are not known.",
             None
             if has_whole_hours(found.span, found.zone)
             else "Hours of that zone begin within hours of UTC: each window counts where it begins.",

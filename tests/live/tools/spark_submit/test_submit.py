@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from agent.tools.spark_submit.package import Code, build
 from tests import ROOT
 from tests.live.tools.spark_submit.test_package import isolated
@@ -104,6 +106,17 @@ def test_a_driver_ends_once_its_last_word_was_read() -> None:
     assert driver.wait(START_S) == 2
 
 
+def test_a_directory_that_the_system_does_not_make_is_told_in_one_line(tmp_path: Path) -> None:
+    job = {"type": "rollup", "history": [str(tmp_path)], "out": "/proc/none/rollups"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "spark_jobs.main", json.dumps(job)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        2,
+        "Error: /proc/none: No such file or directory",
+    ), ended.stderr
+
+
 STREAM = """
 import signal, sys, threading
 from pyspark.sql import SparkSession
@@ -177,7 +190,9 @@ def test_a_stream_ends_in_order_and_leaves_nothing(tmp_path: Path) -> None:
     until(lambda: not any(map(alive, pids)))
 
 
+@pytest.mark.thorough
 def test_nothing_outlives_a_parent_that_is_killed(tmp_path: Path) -> None:
+    """test_running.py has it with smaller programs in place of Spark's."""
     process = started(tmp_path, STREAM)
     pids = below(process.pid)
     process.kill()

@@ -158,6 +158,7 @@ def read_by_spark(properties: dict[str, str], directory: Path) -> tuple[JobResul
     return run(argv, env, main, said.append), said
 
 
+@pytest.mark.thorough
 def test_spark_reads_with_the_least_rights(cluster: Secured, properties: dict[str, str], tmp_path: Path) -> None:
     cluster.allow(USER, *LEAST, *ORDERS, *WRITE_EVENTS)
     runs = read_to_end({"bootstrap.servers": cluster.broker.admin_servers})
