@@ -25,16 +25,16 @@ def snapshot_ahead_of_history() -> AbstractContextManager[Any]:
     images, wait = Checkpointer._images, Checkpointer._wait_durable
 
     def too_late(self: Checkpointer, partitions: Any) -> Any:
-        wait(self, 30.0)
+        wait(self, 30.0, self._stop.is_set)
         self._stop.wait(2.0)
         return images(self, partitions)
 
-    return patch.multiple(Checkpointer, _images=too_late, _wait_durable=lambda self, timeout_s: True)
+    return patch.multiple(Checkpointer, _images=too_late, _wait_durable=lambda self, timeout_s, is_given_up: True)
 
 
 def dropped_barrier() -> AbstractContextManager[Any]:
     """It is not waited for the events to be safe."""
-    return patch.object(ExportPipeline, "wait_durable", lambda self, timeout_s: True)
+    return patch.object(ExportPipeline, "wait_durable", lambda self, timeout_s, is_given_up: True)
 
 
 def event_id_of_wall_clock() -> AbstractContextManager[Any]:

@@ -125,7 +125,7 @@ def snapshots_in_topic(servers: str, topic: str, cluster_id: str, partitions: in
         blobs = store.load([f"partition-{number}" for number in range(partitions)])
     finally:
         store.close()
-    return {read_header(blob)[0].identity.partition: blob for blob in blobs.values()}
+    return {read_header(blob)[0].identity.partition: blob for blob in blobs.values() if isinstance(blob, bytes)}
 
 
 def positions(blobs: Mapping[int | None, bytes]) -> dict[int, int]:

@@ -24,6 +24,7 @@ from agent.common import clock
 from agent.config.settings import AnalyzerSettings, ClusterSettings, HistorySettings, LagSettings, ReadSettings
 from agent.core.inference.origins import OriginKind
 from agent.core.protocol.hashing import GroupPartitioner
+from agent.kafka.writer.topic import partition_count
 from agent.kubernetes.evidence import PodEvidence
 from agent.kubernetes.health import KubernetesReading
 from agent.runtime.factory import make_agent
@@ -37,7 +38,7 @@ from tests.harness.docs_shots import report, watch
 from tests.harness.kubernetes.components import Cluster, PodHandle
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.tools import find
-from tests.live.stack.scene import BROKER, TUNED, WAITS_S, Webhook, make_topic
+from tests.live.stack.scene import BROKER, TUNED, WAITS_S, Webhook
 from tests.unit.cli.running import kshadow
 
 SCENARIO = next(it for it in SCENARIOS if it.name == "crash-loop")
@@ -114,7 +115,7 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
     webhook = Webhook()
     stack.callback(webhook.close)
     clients = stack.enter_context(Scenarios(broker.bootstrap_servers, directory / "clients", scenarios=[SCENARIO]))
-    make_topic(broker.bootstrap_servers)
+    partition_count({"bootstrap.servers": broker.bootstrap_servers}, create=True)
     agent = make_agent(settings, pods)  # type: ignore[arg-type]  # all that is asked of a watcher
     agent.start()
     server = WebServer(agent.queries, exporter=Exporter([MetricsSource(None, agent.queries.readings)])).start()

@@ -6,13 +6,12 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agent.kafka.writer.segments import write_segments
@@ -21,6 +20,7 @@ from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS, GroupKind
 from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
 from agent.tools.embedded import EmbeddedBroker, fetch_jars, fetch_tools
 from agent.tools.embedded.java import run_class
+from tests.harness.kafka import committed, described
 from tests.unit.cli.running import kshadow
 from tests.unit.simulation.generator.making import EVERY, SMALL, mirrored
 from tests.waiting import until
@@ -109,21 +109,21 @@ def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_pat
                 with pytest.raises(KafkaException, match=r"is not a consumer group \(connect\)"):
                     admin.describe_consumer_groups([name])[name].result(20)
                 continue
-            described = once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
-            assert described.state.name.replace("_", "").lower() == truth["state"].lower(), truth
-            assert {it.member_id: it.client_id for it in described.members} == {
+            found = described(broker.bootstrap_servers, name)
+            assert found.state.name.replace("_", "").lower() == truth["state"].lower(), truth
+            assert {it.member_id: it.client_id for it in found.members} == {
                 it["member_id"]: it["client"] for it in truth["members"]
             }
             if (
                 kinds[name] is GroupKind.CLASSIC
             ):  # of others a client does not read it, or the broker knows no such topic
-                assert {it.member_id: slots_of(it.assignment) for it in described.members} == {
+                assert {it.member_id: slots_of(it.assignment) for it in found.members} == {
                     it["member_id"]: Counter((t, n) for t, numbers in it["assignment"].items() for n in numbers)
                     for it in truth["members"]
                 }
             form = made.forms[name]
             expected = {(it["topic"], it["partition"], it["offset"]) for it in form["offsets"]} if form else set()
-            assert committed(admin, name) == expected
+            assert committed(broker.bootstrap_servers, name) == expected
             seen[truth["state"]] += 1
         assert seen.total() == 57 - sum(kind is GroupKind.CONNECT for kind in kinds.values())
         assert seen.keys() == {"Stable", "Empty", "Dead"}
@@ -131,20 +131,3 @@ def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_pat
 
 def slots_of(assignment: Any) -> Counter[tuple[str, int]]:
     return Counter((at.topic, at.partition) for at in assignment.topic_partitions)
-
-
-def once_loaded(ask: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            return ask()
-        except KafkaException:  # the coordinator is loading
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-
-
-def committed(admin: AdminClient, name: str) -> set[tuple[str, int, int]]:
-    asked = ConsumerGroupTopicPartitions(name)
-    answer = once_loaded(lambda: admin.list_consumer_group_offsets([asked])[name].result(20))
-    return {(it.topic, it.partition, it.offset) for it in answer.topic_partitions}

@@ -132,6 +132,7 @@ def test_its_bill_of_materials_lists_what_is_in_it(built: Machine) -> None:
     check_bill(built.there(PATH).read_text(), dict(found))
 
 
+@pytest.mark.thorough
 def test_the_same_sources_give_the_same_wheel(built: Machine, tmp_path: Path) -> None:
     build, *_ = stages(TEXT)
     again = Machine(tmp_path, built.python.parent.parent / "base" / "bin", BUILD_PLACES)

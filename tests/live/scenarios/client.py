@@ -25,7 +25,7 @@ def consume(conf, topics):
     consumer = Consumer(conf)
     consumer.subscribe(topics)
     while not stopped:
-        message = consumer.poll(0.1)
+        message = consumer.poll(0.25)
         if message is not None and message.error():
             say(f"error {message.error()}")
     consumer.close()
@@ -52,7 +52,8 @@ def commit(conf, offsets):
 def transact(conf, group, steps):
     """For each step: offsets into a transaction, and its end: commit, abort, or open until SIGTERM, then commit."""
     reader = Consumer({**conf, "group.id": group, "enable.auto.commit": False})
-    producer = Producer({**conf, "transactional.id": f"{group}-transactions"})
+    # One stays open until all scenarios have settled: on a busy machine longer than the minute of the default.
+    producer = Producer({**conf, "transactional.id": f"{group}-transactions", "transaction.timeout.ms": 300_000})
     producer.init_transactions(20)
     for offsets, end in steps:
         producer.begin_transaction()

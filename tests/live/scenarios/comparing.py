@@ -145,7 +145,8 @@ def settled_facts(
             Py4JJavaError,
         ) as error:  # such as: a group went while it was described
             why = str(error)
-        time.sleep(0.1)
+        # Each time the brokers are asked of all groups.
+        time.sleep(0.5)
     raise AssertionError(f"not settled after {timeout_s} s: {why}")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.kafka.writer.topic import partition_count
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, Jars, fetch_jars, fetch_tools
 from tests.live.scenarios.comparing import Comparison, WatchedAgent, compare, settled_facts
@@ -140,8 +141,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with EmbeddedBroker(jars, directory=directory / "broker", properties=PROPERTIES) as broker:
         fleet = Fleet(broker.bootstrap_servers, directory / "clients", dice)
         yardstick = Yardstick(newest, broker.bootstrap_servers)
-        # Asking for a coordinator is what makes the topic.
-        next(iter(yardstick.admin.describe_consumer_groups(["nobody"]).values())).exception()
+        partition_count({"bootstrap.servers": broker.bootstrap_servers}, create=True)
         agent = WatchedAgent(AgentOptions(conf={"bootstrap.servers": broker.bootstrap_servers}))
         try:
             agent.start()

@@ -119,6 +119,8 @@ class Stage:
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": 300,
             "topic.metadata.refresh.interval.ms": 1000,
+            # Dozens of members wait for records most of the time.
+            "fetch.wait.max.ms": 1500,
             **{name.replace("_", "."): value for name, value in conf.items()},
         }
         if settings["group.protocol"] == "classic":

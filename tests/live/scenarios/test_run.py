@@ -85,7 +85,7 @@ class Running:
             if now == 503:
                 assert self.get("/healthz")[0] == 200, self.log.read_text()[-2000:]
             assert time.monotonic() < deadline, f"{seen} {self.get('/readyz')}\n{self.log.read_text()[-2000:]}"
-            time.sleep(0.01)
+            time.sleep(0.05)
         return seen
 
     def metrics(self) -> dict[str, list[Any]]:

@@ -13,7 +13,9 @@ from click.testing import Result
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
-from agent.tools.doctor import Check, CheckOutcome, DoctorRequest, examine, topic
+from agent.kafka.source.errors import SourceUnreachable
+from agent.tools.doctor import Check, CheckOutcome, DoctorRequest, examine, rights, topic
+from agent.tools.doctor.connection import connect_admin
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.ports import free_ports
 from tests.harness.kafka import EmbeddedCluster
@@ -292,6 +294,19 @@ def test_a_plain_broker_and_its_troubles(tmp_path: Path) -> None:
         assert (bad.check, "nothing listens" in bad.found) == ("connection", True)
 
 
+def test_a_coordinator_that_does_not_answer_and_is_there_later() -> None:
+    """What was not answered is not granted; and librdkafka's question of then does not end the process."""
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.replication.factor": "3"}) as broker:
+        asked = DoctorRequest({"bootstrap.servers": broker.bootstrap_servers}, timeout_s=2)
+        link = connect_admin(asked)
+        check = rights.describe_groups(asked, link, topic.TopicSample())
+        assert check.outcome is CheckOutcome.FAILED
+        assert "Timed out; whether this is granted is not known" in check.found
+        faults.create(broker, PARTITIONS)
+        broker.restart()
+        until(lambda: rights.describe_groups(asked, link, topic.TopicSample()).outcome is CheckOutcome.OK)
+
+
 def test_a_broker_that_advertises_an_address_that_is_not_known() -> None:
     properties = {**PROPERTIES, "advertised.listeners": "CLIENT://nowhere.invalid:9092"}
     with EmbeddedBroker(fetch_jars(), properties=properties, heap="256m") as broker:
@@ -300,6 +315,7 @@ def test_a_broker_that_advertises_an_address_that_is_not_known() -> None:
         assert "correct advertised.listeners of broker 1" in bad.fix[1]
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_has_lost_a_broker() -> None:
     with EmbeddedCluster(fetch_jars(), properties=PROPERTIES, heap="256m") as cluster:
         faults.create(cluster, PARTITIONS, replicas=2)
@@ -312,6 +328,52 @@ def test_a_cluster_that_has_lost_a_broker() -> None:
         assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
         (form,) = (it for it in checks if it.check == "topic")
         assert (form.outcome, "not all are in sync" in form.found) == (CheckOutcome.WARNING, True)
+
+
+def test_half_of_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of fetches that are not answered no right, no clock and no "no record" follows."""
+    properties = {**PROPERTIES, "offsets.topic.replication.factor": "1"}
+    with EmbeddedCluster(fetch_jars(), properties=properties, heap="256m") as cluster:
+        faults.create(cluster, PARTITIONS)
+        admin = faults.admin_of(cluster)
+        admin.create_topics([NewTopic("orders", 1, 2)])["orders"].result(20)
+        commit(cluster.bootstrap_servers)
+        request = DoctorRequest({"bootstrap.servers": cluster.bootstrap_servers}, timeout_s=3)
+        asked, full = topic.offsets_at, next(it for it in range(PARTITIONS) if faults.end(cluster, it))
+
+        def longer(consumer: Consumer, name: str, numbers: list[int], which: int, timeout_s: float) -> dict[int, int]:
+            ends = asked(consumer, name, numbers, which, timeout_s)
+            return {it: end + (which == topic.LATEST) for it, end in ends.items()}
+
+        with monkeypatch.context() as patched:
+            patched.setattr(topic, "offsets_at", longer)  # as of logs that were cut since
+            sample = topic.TopicSample()
+            topic.read_sample(request, sample)
+        assert (sample.reached, sample.kinds.total() >= 20) == (False, True)
+        assert topic.check_clocks(sample).outcome is CheckOutcome.SKIPPED
+        assert topic.check_decoded(sample).found.endswith("; not all came in time")
+
+        def pausing(
+            consumer: Consumer, name: str, numbers: list[int], which: int, timeout_s: float
+        ) -> dict[int, int]:
+            ends = asked(consumer, name, numbers, which, timeout_s)
+            if which == topic.LATEST:
+                for broker in cluster.brokers.values():
+                    broker.pause()
+            return ends
+
+        with monkeypatch.context() as patched:
+            patched.setattr(topic, "offsets_at", pausing)
+            with pytest.raises(SourceUnreachable, match="no fetch answered in 3 s"):
+                topic.read_sample(request, topic.TopicSample())
+        for broker in cluster.brokers.values():
+            broker.resume()
+        until(lambda: -1 not in cluster.leaders(TOPIC).values(), said="the brokers lead again")
+        cluster.brokers[cluster.leaders(TOPIC)[full]].kill()
+        until(lambda: cluster.leaders(TOPIC)[full] == -1, said="nobody leads the partition with the records")
+        request = DoctorRequest({"bootstrap.servers": cluster.bootstrap_servers})
+        (records,) = (it for it in examine(request) if it.check == "records")
+        assert (records.outcome, records.found) == (CheckOutcome.WARNING, "no record came; not all came in time")
 
 
 def test_a_right_that_the_agent_does_without(cluster: Secured) -> None:

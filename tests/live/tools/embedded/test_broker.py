@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars, node
 from agent.tools.embedded.errors import BrokerFailedError, EmbeddedError, ToolFailedError
-from tests.live.versions import COORDINATORS
+from tests.live.versions import NEWEST_ELSE_THOROUGH
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -57,7 +57,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.usefixtures("without_formatted")
-@pytest.mark.parametrize("version", COORDINATORS)
+@pytest.mark.parametrize("version", NEWEST_ELSE_THOROUGH)
 def test_a_broker_of_each_version(version):
     with EmbeddedBroker(fetch_jars(version), properties={"offsets.topic.num.partitions": "3"}) as broker:
         pid, directory = broker.pid, broker.directory

@@ -127,6 +127,7 @@ def new_broker(kafka):
         yield it
 
 
+@pytest.mark.thorough
 def test_sigterm_ends_the_stack_too(new_broker):
     """As Ctrl-C does."""
     paths = [f"--{name}={need(name)}" for name in ("prometheus", "alertmanager")]

@@ -10,7 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agent.tools.embedded import fetch_jars
-from tests.harness.kafka import EmbeddedCluster, Security
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import Authority
 from tests.live.scenarios.secured import DESCRIBE_TOPIC, MECHANISM, PASSWORD, TOPIC, Secured, secured
@@ -74,14 +73,3 @@ def _by_a_file_of_javas(it: Secured, file: Path) -> None:
     assert json.loads(found.stdout)["partitions"] == 2
     refused = kshadow(*asked, "-X", "sasl.password=wrong")
     assert (refused.exit_code, PASSWORD in refused.output) == (3, False)
-
-
-def test_a_cluster_of_two(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    security = Security(authority.sign("broker").both, authority.file)
-    with EmbeddedCluster(fetch_jars(), properties=PROPERTIES, security=security, heap="256m") as cluster:
-        faults.create(cluster, 2, replicas=2)
-        plain = {"bootstrap.servers": cluster.bootstrap_servers, "socket.connection.setup.timeout.ms": "2000"}
-        with pytest.raises(KafkaException):
-            AdminClient({**plain, "log_level": 0}).list_topics(timeout=3)
-        assert len(cluster.leaders(TOPIC)) == 2
