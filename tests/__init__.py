@@ -5,6 +5,7 @@ A package, so that `python -m tests.harness.rig` and its like run.
 """
 
 import os
+import random
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ DATA = ROOT / "tests" / "data"
 SHARED = ROOT.parent / "shared"
 """References beside the project; tests that read them skip where they are not there."""
 
+IS_RANDOM = os.environ.get("HYPOTHESIS_PROFILE") == "random"
+"""Whether tests look for examples and plays that none has tried; CI tries the same each time."""
+
 
 def others_thorough(every: Iterable[str], *these: str) -> list[object]:
     """A test's parameters: `these` in each run, the others of `every` in `make thorough` alone."""
@@ -22,8 +26,14 @@ def others_thorough(every: Iterable[str], *these: str) -> list[object]:
     return [it if it in these else pytest.param(it, marks=pytest.mark.thorough) for it in every]
 
 
+def seed() -> int:
+    """Of random plays: `KSHADOW_SEED`, or 1; another each time with HYPOTHESIS_PROFILE=random."""
+    drawn = random.SystemRandom().randrange(10**6) if IS_RANDOM else 1
+    return int(os.environ.get("KSHADOW_SEED") or drawn)
+
+
 def examples(count: int) -> int:
     """How many examples a property is tried with: a fifth of `count`, not below 10; all with
     HYPOTHESIS_PROFILE=random, which tries others each time.
     """
-    return count if os.environ.get("HYPOTHESIS_PROFILE") == "random" else max(count // 5, 10)
+    return count if IS_RANDOM else max(count // 5, 10)

@@ -17,6 +17,7 @@ def record(asked: Kafka) -> None:
     with RECORDED.open("w", encoding="utf-8") as file:
         for kind in KINDS:
             for form, answer in rounds(asked, kind, RECORDED_GROUPS, "recorded", small=True):
+                assert answer is not None
                 row = {"kind": kind, **form, "expect": answer}
                 file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> None:
                 for kind in KINDS:
                     found = compare(asked, kind, int(groups), seed)
                     more = f", {found.unwanted} more to who does not subscribe" if found.unwanted else ""
+                    more += f", {found.unanswered} without an answer of Kafka's" if found.unanswered else ""
                     print(f"{kind}: {found.same}/{found.total}{more}", flush=True)
             case _:
                 sys.exit(__doc__)

@@ -56,6 +56,10 @@ def ours(form: Mapping[str, Any]) -> Assignment:
     return assignors[form["assignor"]](problem_of(form))
 
 
+class NoAnswerError(AssertionError):
+    """Kafka's class does not come to an end, or fails."""
+
+
 class Kafka:
     """The program, running from the first question on."""
 
@@ -64,8 +68,8 @@ class Kafka:
         self._process: subprocess.Popen[str] | None = None
 
     def answer(self, form: Form) -> Assignment:
-        """What Kafka's class answers, sorted. Without an answer in time the program is killed; the next question
-        starts it anew."""
+        """What Kafka's class answers, sorted; raises `NoAnswerError`. Without one in time the program is killed;
+        the next question starts it anew."""
         process = self._process = self._process or subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -81,13 +85,14 @@ class Kafka:
             process.stdin.flush()
         if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
             self.close()
-            raise AssertionError(f"no answer within {PATIENCE_S} s to {json.dumps(form)}")
+            raise NoAnswerError(f"no answer within {PATIENCE_S} s to {json.dumps(form)}")
         line = process.stdout.readline()
         if not line:
             self.close()
             raise AssertionError(f"the program ended with {process.returncode}, asked {json.dumps(form)}")
         answer = json.loads(line)
-        assert "error" not in answer, (answer, form)
+        if "error" in answer:
+            raise NoAnswerError(f"{answer['error']} to {json.dumps(form)}")
         return expected_of(answer["assignment"])
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from agent.kafka.writer.topic import partition_count
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, Jars, fetch_jars, fetch_tools
+from tests import seed
 from tests.live.scenarios.comparing import Comparison, WatchedAgent, compare, settled_facts
 from tests.live.scenarios.fleet import Fleet
 from tests.live.scenarios.playing import Performance, play
@@ -21,7 +21,7 @@ from tests.live.scenarios.scenarios import Expected, Stage
 from tests.live.scenarios.yardstick import Facts, Yardstick
 from tests.live.versions import COORDINATORS
 
-SEED = int(os.environ.get("KSHADOW_SEED") or random.SystemRandom().randrange(10**6))
+SEED = seed()
 
 EXTRA = tuple(f"org.apache.kafka:{name}" for name in ("kafka-streams-examples", "connect-runtime", "connect-file"))
 PARTITIONS = 8

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import random
-
 import pytest
 
+from tests import seed
 from tests.generate.connect_bytes import both, in_order
 from tests.generate.kafka_connect.asking import compare
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-SEED = int(os.environ.get("KSHADOW_SEED") or random.SystemRandom().randrange(10**6))
+SEED = seed()
 STORIES = 200
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -24,12 +23,12 @@ from agent.core.protocol.assignors import (
     sorted_member_ids,
 )
 from agent.core.protocol.assignors.outcome import assignment_outcome, with_owned
-from tests import SHARED
+from tests import SHARED, seed
 from tests.generate.kafka_assignors.asking import RECORDED, Kafka, expected_of, kafka, ours
 from tests.generate.kafka_assignors.groups import KINDS, ROUNDS, compare
 
 VECTORS = SHARED / "vectors" / "assignors.ndjson"
-SEED = int(os.environ.get("KSHADOW_SEED") or random.SystemRandom().randrange(10**6))
+SEED = seed()
 
 
 ALL_ASSIGNORS = {**ASSIGNORS, "uniform": SERVER_ASSIGNORS["uniform"], "server's range": SERVER_ASSIGNORS["range"]}
