@@ -6,7 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.core.protocol.assignors import ASSIGNORS, SERVER_ASSIGNORS, AssignmentProblem, MemberSubscription, Slot
+from agent.core.protocol.assignors import (
+    ASSIGNORS,
+    SERVER_ASSIGNORS,
+    AssignmentNeverEnds,
+    AssignmentProblem,
+    MemberSubscription,
+    Slot,
+)
 from agent.core.protocol.assignors.outcome import AssignmentOutcome, assignment_outcome, partition_spread
 from agent.presentation.narrative.phrases import is_sampled
 from analyzers.formatting import list_text
@@ -40,7 +47,7 @@ def assignment_plan(
     ask: AskPartitionCounts | None,
     as_of_ms: int | None = None,
 ) -> JsonObject:
-    """Today's assignment and the alternatives, as JSON.
+    """Today's assignment and the alternatives, as JSON; notes say which assignor has none.
 
     `only`: these assignors, all if none. `given`: partitions by topic, whatever else says. `ask`: asks a broker.
     `as_of_ms`: the time that stands for today, where it is not now. Raises `NotAssignable`.
@@ -60,6 +67,14 @@ def assignment_plan(
         for member, owned in zip(form["members"], held.values(), strict=True)
     }
     today = {member_id: sorted(slots) for member_id, slots in held.items()}
+    alternatives, endless = [], []
+    for name in names if members else ():
+        try:
+            found = assignment_outcome(name, AssignmentProblem(counts, members), by_server=by_server)
+        except AssignmentNeverEnds as error:
+            endless.append(f"{name} has no answer: {error}")
+        else:
+            alternatives.append(_alternative(name, found))
     return {
         "group": form["group"],
         "group_type": form["group_type"],
@@ -69,13 +84,8 @@ def assignment_plan(
         "partitions": counts,
         "partitions_from": sources,
         "today": {"assignment": today, **partition_spread(today)._asdict()},
-        "alternatives": [
-            _alternative(name, assignment_outcome(name, AssignmentProblem(counts, members), by_server=by_server))
-            for name in names
-        ]
-        if members
-        else [],
-        "notes": list(_notes(form, topics, sources, is_past=as_of_ms is not None)),
+        "alternatives": alternatives,
+        "notes": [*endless, *_notes(form, topics, sources, is_past=as_of_ms is not None)],
     }
 
 

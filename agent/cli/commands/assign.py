@@ -154,6 +154,8 @@ def assign(
                 _print_plan(plan, last, by_member=by_member)
             case "ndjson":
                 print_rows(plan["alternatives"], "ndjson", {})
+                for note in plan["notes"]:
+                    warn(note)
             case _:
                 print_value(plan, query.output)
 
@@ -236,11 +238,12 @@ def _range(least: int, largest: int) -> str:
 def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
     """Each line's answer, in order."""
     from agent.cli.assignment_problems import InvalidLine, read_problems
+    from agent.core.protocol.assignors import AssignmentNeverEnds
 
-    wrong = 0
+    wrong = endless = 0
 
     def rows() -> Iterator[dict[str, Any]]:
-        nonlocal wrong
+        nonlocal wrong, endless
         number = 0
         with sys.stdin.buffer if path == STDIN else _opened(path) as stream:
             for item in read_problems(stream):
@@ -249,12 +252,17 @@ def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
                     warn(f"{'stdin' if path == STDIN else path}: line {item.line}: {item.message}")
                     continue
                 number += 1
-                yield _row(number, item) if output == "table" else _answer(item)
+                try:
+                    yield _row(number, item) if output == "table" else _answer(item)
+                except AssignmentNeverEnds as error:
+                    endless += 1
+                    warn(f"problem {number} has no answer: {error}")
 
-    print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no problems")
+    print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no answers")
     if wrong:
         what = "1 line is not a valid problem" if wrong == 1 else f"{wrong} lines are not valid problems"
-        warn(f"{what}, as said above; all others are answered")
+        warn(f"{what}, as said above; all others are {'told of' if endless else 'answered'}")
+    if wrong or endless:
         ctx.exit(1)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
-from agent.core.protocol.assignors import ASSIGNORS
+from agent.core.protocol.assignors import ASSIGNORS, AssignmentNeverEnds
 from agent.presentation.narrative.gains import are_alike
 from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulate import SimulationResult, simulate
@@ -47,6 +47,8 @@ def replay(script: Script) -> SimulationResult:
         raise CannotReplay(f"the model has no assignor {' or '.join(sorted(unknown))}")
     try:
         return simulate(script, MAX_MOMENTS)
+    except AssignmentNeverEnds as error:
+        raise CannotReplay(str(error)) from None
     except TooManyMoments as error:
         raise CannotReplay(f"too much happens in this group to be played again: {error}") from None
 

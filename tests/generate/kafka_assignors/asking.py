@@ -22,6 +22,8 @@ from agent.tools.embedded.java import java_command
 from tests import ROOT
 
 RECORDED = ROOT / "tests" / "data" / "assignors" / "kafka-4.3.1.ndjson"
+ENDLESS = RECORDED.with_name("endless.json")
+"""A problem that has no answer."""
 PROGRAM = Path(__file__).with_name("KafkaAssignors.java")
 
 PATIENCE_S = 60

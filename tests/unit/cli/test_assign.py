@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from agent.cli.assignment_plan import NotAssignable, assignment_plan
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.generate.kafka_assignors.asking import RECORDED, expected_of
+from tests.generate.kafka_assignors.asking import ENDLESS, RECORDED, expected_of
 from tests.unit.cli.hostile import TEXTS, raw
 from tests.unit.cli.running import FORMATS, kshadow, lines, ndjson
 from tests.unit.cli.test_decode import line
@@ -56,6 +56,34 @@ def test_problems_are_answered_as_by_kafkas_own_classes() -> None:
 def test_a_round_of_a_problem_is_one_round() -> None:
     first = {"a": [["t", 0], ["t", 1], ["t", 2]], "b": []}
     assert answers(PROBLEM) == [{"assignor": "cooperative-sticky", "assignment": first}]
+
+
+@pytest.mark.parametrize("output", ["table", "ndjson"])
+def test_a_problem_that_has_no_answer(output: str) -> None:
+    asked = "\n".join((json.dumps(PROBLEM), ENDLESS.read_text(encoding="utf-8").strip(), json.dumps(PROBLEM)))
+    result = kshadow("assign", "-", "-o", output, stdin=asked)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "problem 2 has no answer: Kafka's sticky assignors do not come to an end for these subscriptions: "
+        "a leader with one never completes the rebalance\n",
+    )
+    assert len(lines(result)) == (3 if output == "table" else 2)
+
+
+def test_a_group_for_which_an_assignor_has_no_answer() -> None:
+    problem = json.loads(ENDLESS.read_text(encoding="utf-8"))
+    members = [
+        {
+            "member_id": member_id,
+            "subscription": it["topics"],
+            "assignment": {topic: [number for of, number in it["owned"] if of == topic] for topic in it["topics"]},
+        }
+        for member_id, it in problem["members"].items()
+    ]
+    form = {"group": "g", "group_type": "classic", "generation": 1, "offsets": [], "members": members}
+    plan = assignment_plan(form, [], problem["partitions"], None)
+    assert [it["assignor"] for it in plan["alternatives"]] == ["range", "roundrobin"]
+    assert [it.split(" has no answer: ")[0] for it in plan["notes"][:2]] == ["sticky", "cooperative-sticky"]
 
 
 def test_formats_of_problems_say_the_same(tmp_path: Path) -> None:
@@ -141,7 +169,7 @@ def test_hostile_problems(output: str) -> None:
 
 def test_nothing_asked() -> None:
     result = kshadow("assign", "-", stdin="\n")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no problems\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no answers\n")
 
 
 def group_file(directory: Path, *pairs: Pair) -> Path:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from agent.core.protocol.assignors.problem import (
     Assignment,
+    AssignmentNeverEnds,
     AssignmentProblem,
     MemberSubscription,
     Slot,
@@ -25,6 +26,7 @@ __all__ = [
     "SERVER_ASSIGNORS",
     "Assignment",
     "Assignor",
+    "AssignmentNeverEnds",
     "AssignmentProblem",
     "Slot",
     "MemberSubscription",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 Assignor = Callable[[AssignmentProblem], Assignment]
+"""Raises `AssignmentNeverEnds` where Kafka's own would go on for ever."""
 
 ASSIGNORS: Mapping[str, Assignor] = {
     "range": range_assignor,

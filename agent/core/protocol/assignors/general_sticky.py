@@ -8,11 +8,12 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.core.protocol.assignors.problem import AssignmentProblem, Slot, java_sort_key
+from agent.core.protocol.assignors.problem import AssignmentNeverEnds, AssignmentProblem, Slot, java_sort_key
 from agent.core.protocol.hashing import hash_map_bucket, hash_map_capacity, java_string_hash
 
 MOVES_A_PARTITION = 16
-"""Steps after which improving ends, times partitions. Kafka has no such limit; nothing seen came near this one."""
+"""Steps, times partitions, after which improving goes round in a circle. Kafka has no such limit, and for all of the
+six problems in 400,000 random ones that came to it, its class did not answer. What ends takes 1.04 at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class GeneralAssign:
         self._outdated = {slot: place[member_id] for slot, member_id in claims.outdated.items()}
 
     def run(self) -> dict[str, list[Slot]]:
-        """By member id, what it is to have."""
+        """By member id, what it is to have. Raises `AssignmentNeverEnds`."""
         left = [slot for slot in self._slots if slot not in self._owner]
         self._deal(left)
         evening = _Balancer(self._counts, self._takers, self._wants, self._held, self._owner, self._outdated)
@@ -122,8 +123,13 @@ class _Balancer:
         while moved:
             moved = False
             for slot in mine:
-                if self._even() or not self._left:
+                if self._even():
                     break
+                if not self._left:
+                    raise AssignmentNeverEnds(
+                        "Kafka's sticky assignors do not come to an end for these subscriptions: a leader with one "
+                        "never completes the rebalance"
+                    )
                 moved |= self._improve(slot)
 
     def _improve(self, slot: Slot) -> bool:

@@ -37,7 +37,10 @@ class AssignmentOutcome(NamedTuple):
 
 
 def assignment_outcome(name: str, problem: AssignmentProblem, *, by_server: bool = False) -> AssignmentOutcome:
-    """What the assignor of that name makes of the group: the consumer's, or the coordinator's (KIP-848)."""
+    """What the assignor of that name makes of the group: the consumer's, or the coordinator's (KIP-848).
+
+    Raises `AssignmentNeverEnds`.
+    """
     assignor = (SERVER_ASSIGNORS if by_server else ASSIGNORS)[name]
     assignment, rounds = assignor(problem), 1
     is_cooperative = not by_server and name == COOPERATIVE

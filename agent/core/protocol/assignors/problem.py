@@ -14,6 +14,10 @@ Assignment = dict[str, list[Slot]]
 """By member id, partitions sorted by topic and number; every member is in it."""
 
 
+class AssignmentNeverEnds(ValueError):
+    """Kafka's own class does not come to an end for a problem: the member that leads would never answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
     """What an assignor knows of a member: the topics that it wants, its static id, and what it has.

@@ -17,6 +17,7 @@ from agent.core.protocol.assignors import (
     ASSIGNORS,
     SERVER_ASSIGNORS,
     Assignment,
+    AssignmentNeverEnds,
     AssignmentProblem,
     MemberSubscription,
     Slot,
@@ -24,7 +25,8 @@ from agent.core.protocol.assignors import (
 )
 from agent.core.protocol.assignors.outcome import assignment_outcome, with_owned
 from tests import SHARED, seed
-from tests.generate.kafka_assignors.asking import RECORDED, Kafka, expected_of, kafka, ours
+from tests.generate.kafka_assignors import asking
+from tests.generate.kafka_assignors.asking import ENDLESS, RECORDED, Kafka, NoAnswerError, expected_of, kafka, ours
 from tests.generate.kafka_assignors.groups import KINDS, ROUNDS, compare
 
 VECTORS = SHARED / "vectors" / "assignors.ndjson"
@@ -64,6 +66,20 @@ def test_as_kafkas_own_assignor_answers_now(kind: str, live: Kafka) -> None:
     print(f"{kind}: {found.same}/{found.total} as Kafka's own, seed {SEED}")
     assert found.total > 90 * ROUNDS
     assert not found.others, f"{found} with seed {SEED}"
+
+
+def test_what_kafkas_own_class_comes_to_no_end_of() -> None:
+    """Six members of 20 partitions, one of them new: nothing that no group could have."""
+    with pytest.raises(AssignmentNeverEnds, match="a leader with one never completes the rebalance"):
+        ours(json.loads(ENDLESS.read_text(encoding="utf-8")))
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("kafka")
+def test_kafkas_own_class_comes_to_no_end_of_it(live: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PATIENCE_S", 10)
+    with pytest.raises(NoAnswerError, match="no answer within 10 s"):
+        live.answer(json.loads(ENDLESS.read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
+import pytest
+
+from agent.core.protocol.assignors import ASSIGNORS, Assignment, AssignmentNeverEnds, AssignmentProblem, Assignor
 from agent.simulation.groups.simulate import SimulatedRebalance, SimulationResult, StoppedTime
 from agent.simulation.whatif.calibrated_replay import (
+    CannotReplay,
     GenerationDifference,
     ReplayAccuracy,
     calibrate,
     replay,
     replay_accuracy,
 )
+from agent.simulation.whatif.changes import starts
 from agent.simulation.whatif.recorded_script import Generation, RecordedScript, reconstruct
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, rolling_restart, shared_out
@@ -40,6 +46,19 @@ def came(*clients: frozenset[str], generation: int = 1) -> SimulationResult:
 def test_the_same() -> None:
     found = replay_accuracy(expecting(A, B, A), came(A, B, A))
     assert (found.is_exact, found.generations, found.matched, found.late_ms) == (True, 3, 3, (5, 5, 5))
+
+
+def test_an_assignor_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(problem: AssignmentProblem) -> Assignment:
+        raise AssignmentNeverEnds("it never ends")
+
+    history = History()
+    history.at(0, *shared_out(["a-1"]))
+    script = reconstruct(history.recording(), b.T0 + 60_000).script
+    (used,) = {name for it in starts(script) for name in it.settings.assignors}
+    monkeypatch.setitem(cast(dict[str, Assignor], ASSIGNORS), used, never)
+    with pytest.raises(CannotReplay, match="it never ends"):
+        replay(script)
 
 
 def test_one_is_missing() -> None:
