@@ -96,6 +96,8 @@ def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Cloc
 
 def not_over(episodes: int) -> str:
     """Of a rollup in whose days so many episodes began that have no row yet."""
+    if episodes == 1:
+        return "1 episode was not over, and has no row yet: once it is, roll up the day in which it began again"
     return (
         f"{episodes:,} episodes were not over, and have no row yet: once they are, roll up the days in which they"
         " began again"

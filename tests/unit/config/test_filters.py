@@ -132,7 +132,9 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_groups_are_asked_for_quickly() -> None:
     made = Filters(["/p.*/"], ["/.*-tmp/"])
     names = [f"payments-{number}" for number in range(10_000)]
+    began = time.thread_time()
     assert all(map(made.shows_group, names))
-    began = time.process_time()
+    first_s = time.thread_time() - began
     assert all(map(made.shows_group, names))
-    assert time.process_time() - began < 0.1
+    # A seventieth: what was found is remembered.
+    assert time.thread_time() - began - first_s < first_s / 2

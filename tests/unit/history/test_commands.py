@@ -111,9 +111,7 @@ def test_an_episode_over_midnight_is_told_of_until_it_is_over(tmp_path: Path) ->
         return done.stderr.removeprefix(NO_CLOCK.format(history)), [it["rebalances"] for it in table(out, "episodes")]
 
     write([{**REBALANCE, "event_id": str(at_ms), "at_ms": at_ms, "offset": at_ms} for at_ms in times[:3]], history)
-    not_over = (
-        "1 episodes were not over, and have no row yet: once they are, roll up the days in which they began again\n"
-    )
+    not_over = "1 episode was not over, and has no row yet: once it is, roll up the day in which it began again\n"
     assert rolled("2026-07-06") == (not_over, [])
     at_noon = {**REBALANCE, "type": "group_emptied", "event_id": "noon", "at_ms": times[3] + DAY_MS // 2}
     write([{**REBALANCE, "event_id": "last", "at_ms": times[3]}, at_noon], history)
