@@ -12,8 +12,8 @@ from agent.core.protocol.assignors.problem import AssignmentNeverEnds, Assignmen
 from agent.core.protocol.hashing import hash_map_bucket, hash_map_capacity, java_string_hash
 
 MOVES_A_PARTITION = 16
-"""Steps, times partitions, after which improving goes round in a circle. Kafka has no such limit, and for all of the
-six problems in 400,000 random ones that came to it, its class did not answer. What ends takes 1.04 at most."""
+"""Steps, times partitions, after which improving goes round in a circle. Kafka has no such limit: of some 600,000
+random problems seven that came to it were put to its class, which answered none. What ends takes 1.04 at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class GeneralAssign:
     """The general algorithm of `AbstractStickyAssignor`. Members go by their place in the order of their ids.
 
     Where all its steps made nothing more even, Kafka takes them back: that never came up in 269,057 random problems.
-    Kafka gives a partition back to whoever had it before even if that member wants its topic no more; here not.
+    Kafka gives a partition back to whoever had it before even if that member wants its topic no more, or fails as it
+    does; here not.
     """
 
     def __init__(self, problem: AssignmentProblem, claims: OwnershipClaims) -> None:
