@@ -16,12 +16,7 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
-from agent.presentation.narrative.sampling import (
-    LIMITATIONS,
-    UNLISTED,
-    missed_phrase,
-    withheld_phrase,
-)
+from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase, withheld_phrase
 from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop

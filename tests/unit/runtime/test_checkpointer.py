@@ -341,7 +341,7 @@ def test_behind_the_end_a_state_is_as_old_as_its_last_record(tmp_path, records):
     again.keeper.finish(5)
 
 
-def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
+def with_a_sink_that_is_down(tmp_path, records):
     sink = Taking()
     sink.down = True
     exports = ExportPipeline([sink], spool=None)
@@ -349,6 +349,11 @@ def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
     it = Kept(tmp_path, exports=exports)
     it.keeper.restorer.restore(LOG, ends(records))
     it.replay(records)
+    return sink, exports, it
+
+
+def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
+    sink, exports, it = with_a_sink_that_is_down(tmp_path, records)
     assert not it.keeper.save(it.state.partitions, 0.3)
     assert "history is not safe" in it.keeper.reading().error
     assert not list((tmp_path / "cluster").glob("partition-*"))
@@ -375,13 +380,7 @@ def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
 
 def test_a_stop_does_not_wait_for_the_barrier_of_a_cycle(tmp_path, records, caplog):
     """It waited for all of its 30 s, which is more than the stop of an agent has: so it was not told what is lost."""
-    sink = Taking()
-    sink.down = True
-    exports = ExportPipeline([sink], spool=None)
-    exports.start()
-    it = Kept(tmp_path, exports=exports)
-    it.keeper.restorer.restore(LOG, ends(records))
-    it.replay(records)
+    _, exports, it = with_a_sink_that_is_down(tmp_path, records)
     it.keeper.start()
     until(it.keeper._storing.locked)
     began = time.monotonic()

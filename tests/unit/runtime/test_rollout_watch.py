@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 
@@ -153,15 +154,22 @@ def test_groups_that_are_not_shown_are_not_judged() -> None:
     assert stage.watch.readings() == {}
 
 
-def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def watched(monkeypatch: pytest.MonkeyPatch, *, one_unknown_from_ms: float = math.inf) -> Stage:
+    """Each position is 1,000 behind its end; from that time on one end is not known."""
     stage = Stage("clean eager")
     stage.set_clocks(monkeypatch)
     for at_ms in range(START_MS, START_MS + UNTIL_MS, 30_000):
         stage.until(at_ms)
         found = stage.state.mirror.find(GROUP)
         committed = {} if found is None else {(it.topic, it.partition): it.offset for it in found[1]}
-        stage.book.add_high_watermarks({place: offset + 1_000 for place, offset in committed.items()}, at_ms)
+        known = dict(sorted(committed.items())[: -1 if at_ms > one_unknown_from_ms else None])
+        stage.book.add_high_watermarks({place: offset + 1_000 for place, offset in known.items()}, at_ms)
         stage.watch.look(at_ms)
+    return stage
+
+
+def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = watched(monkeypatch)
     notes = stage.watch.lag_notes(GROUP)
     first, second = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS, lags=notes)
     assert first["lag_peak_records"] > 0
@@ -173,15 +181,7 @@ def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytes
 
 
 def test_a_peak_is_a_bound_where_the_end_of_a_partition_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage("clean eager")
-    stage.set_clocks(monkeypatch)
-    for at_ms in range(START_MS, START_MS + UNTIL_MS, 30_000):
-        stage.until(at_ms)
-        found = stage.state.mirror.find(GROUP)
-        committed = {} if found is None else {(it.topic, it.partition): it.offset for it in found[1]}
-        known = dict(sorted(committed.items())[: -1 if at_ms > START_MS + UNTIL_MS // 2 else None])
-        stage.book.add_high_watermarks({place: offset + 1_000 for place, offset in known.items()}, at_ms)
-        stage.watch.look(at_ms)
+    stage = watched(monkeypatch, one_unknown_from_ms=START_MS + UNTIL_MS // 2)
     notes = stage.watch.lag_notes(GROUP)
     first, second = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS, lags=notes)
     assert (first["lag_peak_at_least"], second["lag_peak_at_least"]) == (False, True)
