@@ -26,7 +26,12 @@ from agent.core.state_fields import StateFields, put_or_drop
 from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue
 from agent.core.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
 from agent.core.wire.errors import WireError
-from agent.core.wire.offset_commit_fastpath import canonical_key, has_fixed_layout, read_commit, read_commit_key
+from agent.core.wire.offset_commit_fastpath import (
+    canonical_key,
+    has_fixed_layout,
+    read_commit_key,
+    topic_id_of,
+)
 from agent.core.wire.offsets import OffsetCommitKey
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import Record, Tombstone, TransactionMarker, Undecodable, decode
@@ -148,12 +153,14 @@ class PartitionMirror:
                         break
                     continue
                 known_in_a_row = 0
-                if (parsed := read_commit_key(key)) is not None:
-                    record = RawRecord(self.partition, batch.offsets[index], batch.timestamps_ms[index], key, value)
-                    transitions = self._commit(record, *parsed, value)
+                if key is not None and (parsed := read_commit_key(key)) is not None:
+                    self._put_commit(key, *parsed, value)
                     commits += 1
-                    if transitions:
-                        break
+                    if parsed[0] not in self.groups:
+                        at = LogPosition(self.partition, batch.offsets[index], batch.timestamps_ms[index])
+                        transitions = self._make_simple_group(parsed[0], at)
+                        if transitions:
+                            break
                     continue
             record = RawRecord(self.partition, batch.offsets[index], batch.timestamps_ms[index], key, value)
             transitions = self.replay(record)
@@ -183,8 +190,10 @@ class PartitionMirror:
                 deleted = self._delete_gone(at)
                 if isinstance(entry, Tombstone):
                     return deleted + self._delete_commit(record, group, topic, partition, at)
+                assert record.key is not None, "a commit has a key"
                 assert record.value is not None, "only a tombstone has no value"
-                return deleted + self._commit(record, group, topic, partition, record.value)
+                self._put_commit(canonical_key(record.key), group, topic, partition, record.value)
+                return deleted if group in self.groups else deleted + self._make_simple_group(group, at)
             case GroupMetadataKey(group=name):
                 out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)
             case _:
@@ -248,17 +257,13 @@ class PartitionMirror:
 
     # Offset commits.
 
-    def _commit(self, record: RawRecord, group: str, topic: str, partition: int, value: bytes) -> list[Transition]:
-        """A commit that is known to decode, of a position that may be new."""
-        assert record.key is not None, "a commit has a key"
-        if self.offsets.put(canonical_key(record.key), group, topic, partition, value):
-            topic_id = read_commit(value).topic_id
-            if topic_id != ZERO_UUID:
-                self._learn_name(topic_id, topic)
-        if group in self.groups:
-            return []
-        # The broker too makes a group of offsets that no group record announces: a simple consumer group.
-        at = LogPosition(record.partition, record.offset, record.timestamp_ms)
+    def _put_commit(self, key: bytes, group: str, topic: str, partition: int, value: bytes) -> None:
+        """A commit that is known to decode, of a position that may be new, under its canonical key."""
+        if self.offsets.put(key, group, topic, partition, value) and (topic_id := topic_id_of(value)) != ZERO_UUID:
+            self._learn_name(topic_id, topic)
+
+    def _make_simple_group(self, group: str, at: LogPosition) -> list[Transition]:
+        """The broker too makes a group of offsets that no group record announces: a simple consumer group."""
         made = self.groups[group] = ClassicGroup(group, at)
         return [GroupCreated(at, group, made.group_type, observed=False)]
 
@@ -455,14 +460,20 @@ _SUMMING_UP = {
 """The keys, in their first two bytes, of records at which all of a group is looked at."""
 
 
+_AFTER_COMMITS = b"\x00\x02"
+"""The keys of commits, of either type, come before it."""
+
+
 def costly_records(batch: RecordBatch) -> list[int]:
     """The indexes of a batch's records that take long to apply if their groups are large, or that are long."""
     keys, values = batch.keys, batch.values
     try:
-        # Nearly all are commits, and then this is all that is done.
-        others = [index for index, key in enumerate(keys) if key[1] > 1]  # type: ignore[index]  # see below
-    except (IndexError, TypeError):
-        others = [index for index, key in enumerate(keys) if key is not None and key[1:2] > b"\x01"]
+        # Nearly always all are commits, and then this is all that is done.
+        if max(keys, default=b"") < _AFTER_COMMITS:  # type: ignore[type-var, operator]  # a None among them is the TypeError
+            return []
+    except TypeError:
+        pass
+    others = [index for index, key in enumerate(keys) if key is not None and key[1:2] > b"\x01"]
     return [
         index
         for index in others

@@ -123,17 +123,18 @@ class CommittedOffsets:
         if self.moved.groups:
             for number, value in zip(known, values, strict=True):
                 self._note_moved(number, value)  # type: ignore[arg-type]  # None is no plain value
-        # In their order, so that of a position that was committed several times the newest value stays.
-        self._values.put_fixed(known, values)  # type: ignore[arg-type]  # likewise
-        counts, touched = self._counts, dict.fromkeys(known)
-        if len(touched) == len(known):  # as live, and a counter would take twice as long
+        # Of a position that was committed several times the newest value stays; the others need not be put.
+        latest = dict(zip(known, values, strict=True))
+        self._values.put_fixed(latest, latest.values())  # type: ignore[arg-type]  # likewise
+        counts = self._counts
+        if len(latest) == len(known):  # as live, and a counter would take twice as long
             for number in known:
                 counts[number] += 1
         else:
             for number, times in Counter(known).items():
                 counts[number] += times
         if self._fresh is not None:
-            self._fresh.update(touched)
+            self._fresh.update(dict.fromkeys(latest))
         return True
 
     def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:

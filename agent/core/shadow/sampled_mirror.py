@@ -116,10 +116,8 @@ class SampledMirror(PartitionMirror):
                 out.append(GroupCreated(at, key.group, look.group_type, observed=True))
         return self._sampled(self._with_origins([*out, *group.replay(look, at, self.offsets)]))
 
-    def _commit(self, record: RawRecord, group: str, topic: str, partition: int, value: bytes) -> list[Transition]:
-        # Groups come of looks, and never of a position.
-        assert record.key is not None, "a commit has a key"
-        self.offsets.put(record.key, group, topic, partition, value)
+    def _make_simple_group(self, group: str, at: LogPosition) -> list[Transition]:
+        """Groups come of looks, and never of a position."""
         return []
 
     def _sampled(self, transitions: list[Transition]) -> list[Transition]:

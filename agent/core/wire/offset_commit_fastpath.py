@@ -34,7 +34,7 @@ _KEY_START = struct.Struct(">hh")  # key type, length of the group's name
 _LONGEST_NAME = 0x7FFF
 
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
-_TOPIC_ID_TAG = b"\x01\x00\x10"
+_TOPIC_ID_TAG, _TOPIC_ID = b"\x01\x00\x10", 26
 _EMPTY_V3 = b"\x00\x00"
 
 
@@ -159,6 +159,13 @@ def read_commit(value: bytes) -> Commit:
         _, offset, epoch, _, commit_ms, *_ = form.unpack(value)
         return Commit(offset, epoch, "", commit_ms, -1, ZERO_UUID)
     return commit_from_message(decode_value(_OFFSET_COMMIT, value)[1])
+
+
+def topic_id_of(value: bytes) -> Uuid:
+    """The same value's topic id alone, zero where it has none."""
+    if has_fixed_layout(value):
+        return Uuid(value[_TOPIC_ID:]) if len(value) == _LONG else ZERO_UUID
+    return read_commit(value).topic_id
 
 
 def commit_from_message(value: object) -> Commit:
