@@ -26,8 +26,7 @@ class StateFields(dict[str, Any]):
     """Attribute names with their types, as a class's `STATE`. Subclasses do not inherit it.
 
     `packed`: the type of a compact form, where attribute by attribute would be too slow or too large. The class then
-    has `pack_state(self)`, which gives that form, and a class method `from_state(packed, slots)`, which reads it and
-    may reuse the (topic, partition) tuples of `slots`.
+    has `pack_state(self)`, which gives that form, and a class method `from_state(packed)`, which reads it.
 
     `until`: by the last version of the image format in which some fields had other types, these; `after_restore()`
     takes either.

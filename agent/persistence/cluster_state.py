@@ -236,6 +236,8 @@ class ClusterState:
 
     def forget(self, partition: int) -> None:
         """Drop everything of a partition: its records are to be read anew, or by somebody else."""
+        if partition not in self._latest_ms:  # no record of it was seen, and to look for its groups takes a while
+            return
         self.diagnosis.forget(partition)
         if self._open_origins is not None:
             self._open_origins.forget(partition)

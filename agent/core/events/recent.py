@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, count
+from operator import attrgetter
 from sys import getsizeof
 from typing import Any, ClassVar, NamedTuple
 
@@ -95,6 +96,13 @@ class RecentEvent:
         return encoded
 
 
+_size_of: Callable[[RecentEvent], int] = attrgetter("size")
+
+
+def _bytes_of(items: Iterable[RecentEvent]) -> int:
+    return sum(map(_size_of, items))
+
+
 def _json(event: Event) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
 
@@ -122,9 +130,11 @@ def estimated_bytes(form: EventForm) -> int:
 def _member_bytes(member: Member) -> int:
     names = (member.member_id, member.client_id, member.client_host, member.instance_id, member.subscription_regex)
     held = (member.assignment, member.target, member.standby_tasks, member.warmup_tasks, member.owned)
-    partitions = sum(len(numbers) for topics in held if topics for numbers in topics.values())
-    topics = sum(map(_excess, member.subscription)) + sum(_excess(topic) for it in held if it for topic in it)
-    return MEMBER_BYTES + PARTITION_BYTES * partitions + topics + sum(map(_excess, names))
+    some = [topics for topics in held if topics]
+    partitions = sum([sum(map(len, topics.values())) for topics in some])
+    texts = [*names, *member.subscription, *chain.from_iterable(some)]
+    excess = sum([getsizeof(text) for text in texts if text is not None and len(text) > _COMMON_NAME])
+    return MEMBER_BYTES + PARTITION_BYTES * partitions + excess
 
 
 def _excess(text: str | None) -> int:
@@ -254,7 +264,7 @@ class PartitionRecentEvents:
         return groups, self.all_complete_since, [(key, it.at_ms, it) for key, it in self.open.items()]
 
     @classmethod
-    def from_state(cls, packed: PackedEvents, slots: object) -> PartitionRecentEvents:
+    def from_state(cls, packed: PackedEvents) -> PartitionRecentEvents:
         """The events that were packed. Raises `ValueError` for what is none."""
         groups, all_complete_since, opened = packed
         out = cls()
@@ -372,8 +382,8 @@ class RecentEvents:
         """Give back what a partition told, in place of what is there."""
         self.forget(partition)
         self.partitions[partition] = kept
-        self.bytes += sum(item.size for item in kept.items())
-        self._note_open(OpenFindings(len(kept.open), sum(it.size for it in kept.open.values())))
+        self.bytes += _bytes_of(kept.items())
+        self._note_open(OpenFindings(len(kept.open), _bytes_of(kept.open.values())))
         if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
 
@@ -381,8 +391,8 @@ class RecentEvents:
         """Drop what one partition told: its records are to be read anew, or by somebody else."""
         gone = self.partitions.pop(partition, None)
         if gone is not None:
-            self.bytes -= sum(item.size for item in gone.items())
-            self._note_open(OpenFindings(-len(gone.open), -sum(it.size for it in gone.open.values())))
+            self.bytes -= _bytes_of(gone.items())
+            self._note_open(OpenFindings(-len(gone.open), -_bytes_of(gone.open.values())))
 
     def timeline(self, group: str) -> tuple[EventSelection, int | None]:
         """One group's events, and from when on they are all there are: None if from the beginning of the log."""
@@ -416,7 +426,7 @@ class RecentEvents:
     def _cut(self, place: int | None, group: str | None, number: int) -> None:
         """Drop the oldest events of a group."""
         partition = self.partitions[place]
-        self.bytes -= sum(item.size for item in partition.groups[group][:number])
+        self.bytes -= _bytes_of(partition.groups[group][:number])
         partition.cut(group, number, None if place is None else self._clock_ms(place))
 
     def _cut_all(self) -> None:
@@ -424,7 +434,7 @@ class RecentEvents:
         those of which something came last (`RECENT_GROUPS`). What an event says of its time has no say in that, nor
         what other groups do, as long as there is room for one event of each."""
         sizes = {
-            (place, group): sum(item.size for item in kept)
+            (place, group): _bytes_of(kept)
             for place, partition in self.partitions.items()
             for group, kept in partition.groups.items()
         }

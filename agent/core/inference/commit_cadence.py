@@ -10,9 +10,10 @@ from typing import ClassVar, NamedTuple
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.parameters import PARAMETERS as P
 from agent.core.shadow.diff import owner_key, owners_by_partition
-from agent.core.shadow.offsets import CommittedOffsets, one_slot
+from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields
+from agent.core.wire.offset_commit_fastpath import one_slot
 
 Partition = tuple[str, int]
 
@@ -23,6 +24,14 @@ class PartitionOwnership(NamedTuple):
     owner: str
     since_ms: int
     commits: int
+
+
+class _SharedOwnerships(dict[PartitionOwnership, PartitionOwnership]):
+    """Equal ones as one object, with the owner's name that is kept elsewhere too."""
+
+    def __missing__(self, it: PartitionOwnership) -> PartitionOwnership:
+        shared = self[it] = PartitionOwnership(intern(it.owner), it.since_ms, it.commits)
+        return shared
 
 
 class _MemberCommits(NamedTuple):
@@ -67,8 +76,8 @@ class CommitCadence:
 
     def after_restore(self) -> None:
         """Most partitions of an owner came to it at once."""
-        shared = {it: it._replace(owner=intern(it.owner)) for it in set(self._holds.values())}
-        self._holds = {partition: shared[it] for partition, it in self._holds.items()}
+        shared = map(_SharedOwnerships().__getitem__, self._holds.values())
+        self._holds = dict(zip(self._holds, shared, strict=True))
 
     def begin_generation(self, at_ms: int, members: Iterable[Member], group: str, offsets: CommittedOffsets) -> None:
         """A generation of a group begins; `offsets` has what was committed so far."""

@@ -27,9 +27,12 @@ from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue
 from agent.core.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
 from agent.core.wire.errors import WireError
 from agent.core.wire.offset_commit_fastpath import (
+    Slot,
     canonical_key,
     has_fixed_layout,
-    read_commit_key,
+    one_slot,
+    one_topic,
+    read_commit_slot,
     topic_id_of,
 )
 from agent.core.wire.offsets import OffsetCommitKey
@@ -153,12 +156,13 @@ class PartitionMirror:
                         break
                     continue
                 known_in_a_row = 0
-                if key is not None and (parsed := read_commit_key(key)) is not None:
-                    self._put_commit(key, *parsed, value)
+                if key is not None and (read := read_commit_slot(key)) is not None:
+                    group, slot = read
+                    self._put_commit(key, group, slot, value, is_fixed=True)
                     commits += 1
-                    if parsed[0] not in self.groups:
+                    if group not in self.groups:
                         at = LogPosition(self.partition, batch.offsets[index], batch.timestamps_ms[index])
-                        transitions = self._make_simple_group(parsed[0], at)
+                        transitions = self._make_simple_group(group, at)
                         if transitions:
                             break
                     continue
@@ -192,7 +196,8 @@ class PartitionMirror:
                     return deleted + self._delete_commit(record, group, topic, partition, at)
                 assert record.key is not None, "a commit has a key"
                 assert record.value is not None, "only a tombstone has no value"
-                self._put_commit(canonical_key(record.key), group, topic, partition, record.value)
+                slot = one_slot[one_topic[topic], partition]
+                self._put_commit(canonical_key(record.key), group, slot, record.value)
                 return deleted if group in self.groups else deleted + self._make_simple_group(group, at)
             case GroupMetadataKey(group=name):
                 out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)
@@ -257,10 +262,11 @@ class PartitionMirror:
 
     # Offset commits.
 
-    def _put_commit(self, key: bytes, group: str, topic: str, partition: int, value: bytes) -> None:
+    def _put_commit(self, key: bytes, group: str, slot: Slot, value: bytes, *, is_fixed: bool = False) -> None:
         """A commit that is known to decode, of a position that may be new, under its canonical key."""
-        if self.offsets.put(key, group, topic, partition, value) and (topic_id := topic_id_of(value)) != ZERO_UUID:
-            self._learn_name(topic_id, topic)
+        is_new = self.offsets.put(key, group, slot, value, is_fixed=is_fixed)
+        if is_new and (topic_id := topic_id_of(value)) != ZERO_UUID:
+            self._learn_name(topic_id, slot[0])
 
     def _make_simple_group(self, group: str, at: LogPosition) -> list[Transition]:
         """The broker too makes a group of offsets that no group record announces: a simple consumer group."""

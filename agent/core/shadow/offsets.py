@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, ClassVar
 
@@ -20,21 +20,19 @@ from agent.core.wire.commit_table import CommitBlock, CommitTable
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.offset_commit_fastpath import (
     Commit,
+    Slot,
     commit_key,
     commit_key_start,
     have_one_fixed_layout,
     read_commit,
-    read_commit_key,
+    read_commit_slot,
+    slot_by_key_end,
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 
-Slots = dict[int, tuple[str, int]]
+Slots = dict[int, Slot]
 """The numbers of one group's positions, each with its topic and partition."""
 
-
-one_topic: Interner[str] = Interner(4_096)
-one_slot: Interner[tuple[str, int]] = Interner(1 << 16)
-"""One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
 
 _one_number: Interner[int] = Interner(1 << 16)
 """Partitions number their positions alike."""
@@ -153,18 +151,19 @@ class CommittedOffsets:
         if self._fresh is not None:
             self._fresh[number] = None
 
-    def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
-        """Apply one commit that is known to decode; whether its group had none for the partition before."""
+    def put(self, raw_key: bytes, group: str, slot: Slot, raw_value: bytes, *, is_fixed: bool = False) -> bool:
+        """Apply one commit that is known to decode; whether its group had none for the partition before. `is_fixed`:
+        its value is known to have a fixed layout."""
         number = self._numbers.get(raw_key)
         is_new = number is None
         if number is None:
-            number = self._add(raw_key, group, one_slot[one_topic[topic], partition])
-        self._set(number, raw_value)
+            number = self._add(raw_key, group, slot)
+        self._set(number, raw_value, is_fixed=is_fixed)
         if self.moved.groups:
             self._note_moved(number, raw_value)
         return is_new
 
-    def _add(self, raw_key: bytes, group: str, slot: tuple[str, int]) -> int:
+    def _add(self, raw_key: bytes, group: str, slot: Slot) -> int:
         """Give a position its number."""
         slots = self._groups.setdefault(group, {})
         # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
@@ -341,9 +340,7 @@ class CommittedOffsets:
         return keys, self._values.values(numbers), [self._counts[number] for number in numbers], touched
 
     @classmethod
-    def from_state(
-        cls, packed: tuple[list[bytes], list[bytes], list[int], list[int] | None], slots: Iterable[tuple[str, int]]
-    ) -> CommittedOffsets:
+    def from_state(cls, packed: tuple[list[bytes], list[bytes], list[int], list[int] | None]) -> CommittedOffsets:
         """The offsets that were packed. Raises `ValueError` or `WireError` for keys and values that are none."""
         keys, values, counts, touched = packed
         out = cls()
@@ -352,21 +349,16 @@ class CommittedOffsets:
         if not len(out._numbers) == len(keys) == len(values) == len(counts):
             raise ValueError("expected each key once, with its value and count")
         out._values, out._counts = CommitTable(values), array("q", counts)
-        same = {slot: slot for slot in slots}
-        # Keys of one group stand together and begin alike, and groups have the same topics: what is the same again is
-        # not read again, which takes ten times as long.
+        # Keys of one group stand together and begin alike.
         last, start, group_slots = "", b"", Slots()
-        by_end: dict[bytes, tuple[str, int]] = {}
         for at, key in zip(numbers, keys, strict=True):
-            slot = by_end.get(key[len(start) :]) if start and key.startswith(start) else None
-            if slot is None:
-                parsed = read_commit_key(key)
-                if parsed is None:
-                    raise ValueError(f"expected the key of an offset commit, got {key!r}")
-                group, topic, number = parsed
-                if group != last or not start:
-                    last, start, group_slots = group, commit_key_start(group), out._groups.setdefault(group, {})
-                slot = by_end[key[len(start) :]] = same.setdefault((topic, number), (topic, number))
+            if start and key.startswith(start):
+                slot = slot_by_key_end[key[len(start) :]]
+            elif (found := read_commit_slot(key)) is not None:
+                last, slot = found
+                start, group_slots = commit_key_start(last), out._groups.setdefault(last, {})
+            else:
+                raise ValueError(f"expected the key of an offset commit, got {key!r}")
             group_slots[at] = slot
             out._group_of.append(last)
         if touched is not None:

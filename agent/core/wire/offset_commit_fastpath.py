@@ -13,6 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agent.common.interning import Interner
 from agent.core.wire.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import RECORD_TYPES, decode_value, encode_key, encode_value, unwrapped_key
@@ -38,6 +39,10 @@ _TOPIC_ID_TAG, _TOPIC_ID = b"\x01\x00\x10", 26
 _EMPTY_V3 = b"\x00\x00"
 
 
+Slot = tuple[str, int]
+"""A topic and its partition."""
+
+
 class Commit(NamedTuple):
     """A committed position. Times are epoch milliseconds; `expire_ms` and `leader_epoch` -1 and a zero `topic_id`
     mean that the record has none."""
@@ -55,21 +60,53 @@ def is_commit_key(key: bytes | None) -> bool:
     return key is not None and key[:2] in (b"\x00\x01", b"\x00\x00")
 
 
-def read_commit_key(key: bytes | None) -> tuple[str, str, int] | None:
-    """A well-formed key of type 1: group, topic, partition. None for any other: the general way says what it is."""
+one_topic: Interner[str] = Interner(4_096)
+one_slot: Interner[Slot] = Interner(1 << 16)
+"""One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
+
+
+class _SlotsByKeyEnd(dict[bytes, Slot]):
+    """Topic and partition by the bytes of a key behind its group: few, since groups have the same.
+
+    Raises `ValueError` for bytes that are none.
+    """
+
+    def __missing__(self, end: bytes) -> Slot:
+        size, name = int.from_bytes(end[: _LENGTH.size]), end[_LENGTH.size : -_PARTITION.size]
+        if size > _LONGEST_NAME or len(end) != _LENGTH.size + size + _PARTITION.size:
+            raise ValueError(f"expected a topic's name and a partition, got {end!r}")
+        slot = one_slot[one_topic[name.decode()], *_PARTITION.unpack(end[-_PARTITION.size :])]
+        if len(end) <= _MOST_KEPT_BYTES:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[end] = slot
+        return slot
+
+
+_MOST_KEPT, _MOST_KEPT_BYTES = 1 << 16, 300
+"""Ends of keys that are kept, and how long one may be: Kafka's own topics have names of 249 at most."""
+
+slot_by_key_end = _SlotsByKeyEnd()
+
+
+def read_commit_slot(key: bytes | None) -> tuple[str, Slot] | None:
+    """A well-formed key of type 1: its group, and topic and partition, one object for all keys that have the same.
+
+    None for any other: the general way says what it is."""
     if key is None or key[:2] != b"\x00\x01":
         return None
     try:
         (size,) = _LENGTH.unpack_from(key, 2)
         group_end = 4 + size
-        (topic_size,) = _LENGTH.unpack_from(key, group_end)
-        topic_end = group_end + 2 + topic_size
-        if size < 0 or topic_size < 0 or topic_end + 4 != len(key):
-            return None
-        (partition,) = _PARTITION.unpack_from(key, topic_end)
-        return key[4:group_end].decode(), key[group_end + 2 : topic_end].decode(), partition
-    except (struct.error, UnicodeDecodeError):
+        return None if size < 0 else (key[4:group_end].decode(), slot_by_key_end[key[group_end:]])
+    except (struct.error, ValueError):
         return None
+
+
+def read_commit_key(key: bytes | None) -> tuple[str, str, int] | None:
+    """The same as group, topic and partition."""
+    found = read_commit_slot(key)
+    return None if found is None else (found[0], *found[1])
 
 
 def commit_key(group: str, topic: str, partition: int) -> bytes:

@@ -24,10 +24,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 from msgspec import Meta, Struct
 
 from agent.core.state_fields import INTERNED, SHARED, MaxLength, StateFields, declared_state
+from agent.core.wire.offset_commit_fastpath import Slot
 from agent.persistence.snapshot.migrations import FORMAT, stored_fields
-
-Slot = tuple[str, int]
-"""A topic's name and a partition of it."""
 
 Index = Annotated[int, Meta(ge=0)]
 """A place in a table."""
@@ -300,7 +298,7 @@ class Forms:
             declared.packed,
             f"packed[{','.join(declared)}]",
             lambda it, to: it.pack_state(),
-            lambda plain, by: cls.from_state(plain, by.slots),
+            lambda plain, by: cls.from_state(plain),
         )
 
     def of_class(

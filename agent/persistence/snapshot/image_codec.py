@@ -22,8 +22,8 @@ from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
-from agent.core.shadow.offsets import one_slot, one_topic
 from agent.core.state_fields import INTERNED, declared_state
+from agent.core.wire.offset_commit_fastpath import one_slot, one_topic
 from agent.persistence.snapshot.analyzer_state import (
     AnalyzerStates,
     analyzer_form,

@@ -329,8 +329,8 @@ def test_a_broker_that_goes_and_comes_back(live: Live) -> None:
     until(lambda: live.observed().requests["answered"] > count + 20, SILENT_S + 30, live.observed)
     until(lambda: live.agent.queries.ready().ready)
     time.sleep(6)
-    # Where the broker was away for longer than their sessions, as on a busy machine, members come as new ones, and the
-    # join phase lasts until the sessions of the old ones have run out: 45 s. What is in one is not compared.
+    # Where the broker was away for longer than their sessions, as on a busy machine, members come as new ones, and
+    # the join phase lasts until the sessions of the old ones have run out: 45 s. What is in one is not compared.
     until(lambda: live.observed().divergences, 45 + 60, live.observed)
     assert live.observed().divergences == AGREED
 

@@ -231,7 +231,7 @@ def test_since_when_findings_are_all_there_are() -> None:
             (name, known, (times, are, [it.encoded() for it in kept])) for name, known, (times, are, kept) in groups
         ]
         forms = [(key, at_ms, it.encoded()) for key, at_ms, it in opened]
-        restored.put(place, PartitionRecentEvents.from_state((packed, since, forms), ()))
+        restored.put(place, PartitionRecentEvents.from_state((packed, since, forms)))
     # An image does not say it of findings alone.
     assert restored.findings_complete_since("g") == restored.timeline("g")[1]
     assert restored.findings_complete_since("other") is None

@@ -104,7 +104,7 @@ def test_the_quick_way_is_the_general_way(
     offsets = CommittedOffsets()
     for (group, (topic, partition)), (offset, seconds, topic_id, metadata) in committed.items():
         value = commit_value(offset, NOW + 1000 * seconds, metadata=metadata, topic_id=topic_id)
-        offsets.put(commit_key(group, topic, partition), group, topic, partition, value)
+        offsets.put(commit_key(group, topic, partition), group, (topic, partition), value)
     known, now_ms = book.snapshot, NOW - INTERVAL_MS + later_ms
 
     every: dict[tuple[str, str], list[Lag]] = {}
@@ -126,7 +126,7 @@ def test_the_quick_way_is_the_general_way(
 
 
 def commit(offsets: CommittedOffsets, group: str, topic: str, partition: int, offset: int) -> None:
-    offsets.put(commit_key(group, topic, partition), group, topic, partition, commit_value(offset, NOW))
+    offsets.put(commit_key(group, topic, partition), group, (topic, partition), commit_value(offset, NOW))
 
 
 def test_the_lowest_position_of_each_partition() -> None:

@@ -97,7 +97,7 @@ class Packed:
         return ",".join(sorted(self.names))
 
     @classmethod
-    def from_state(cls, packed: str, slots: object) -> Packed:
+    def from_state(cls, packed: str) -> Packed:
         return cls(set(packed.split(",")))
 
     def __eq__(self, other: object) -> bool:
