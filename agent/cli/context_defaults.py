@@ -21,8 +21,10 @@ from agent.config.value_source import GivenValue, GivenValues, ValueSource
 if TYPE_CHECKING:
     from agent.cli.contexts_file import Contexts
 
-_BROKERS_ONLY = ("run", "doctor", "coordinator")
+_BROKERS_ONLY = ("run", "doctor")
 """Commands without `--agent` that look at a cluster that is there; others write to it, or tell others of it."""
+_BROKERS_FIRST = ("coordinator",)
+"""Commands that brokers can tell more than an agent."""
 
 
 def remember_name(ctx: click.Context, name: str | None, in_file: str | None) -> None:
@@ -58,7 +60,7 @@ def context_defaults(
         if asked is not None and asked.source is ParameterSource.COMMANDLINE:
             warn(f"(--context {asked.name} says nothing here: {stronger} names the source, and wins)")
         return {}
-    values = _values_in_use(ctx, takes)
+    values = _values_in_use(ctx, takes, brokers_first=name in _BROKERS_FIRST)
     return {str(takes[key].name): it[0] for key, it in values.items()}
 
 
@@ -70,10 +72,12 @@ def run_values(ctx: click.Context) -> GivenValues:
     return {key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()}
 
 
-def _values_in_use(ctx: click.Context, takes: Mapping[str, click.Option]) -> dict[str, tuple[Any, Any, str]]:
+def _values_in_use(
+    ctx: click.Context, takes: Mapping[str, click.Option], *, brokers_first: bool = False
+) -> dict[str, tuple[Any, Any, str]]:
     contexts = _load_contexts()
     chosen = requested_name(ctx) or contexts.current
-    return {} if chosen is None else _context_values(ctx, contexts, chosen, takes)
+    return {} if chosen is None else _context_values(ctx, contexts, chosen, takes, brokers_first)
 
 
 def _load_contexts() -> Contexts:
@@ -86,7 +90,7 @@ def _load_contexts() -> Contexts:
 
 
 def _context_values(
-    ctx: click.Context, contexts: Contexts, name: str, takes: Mapping[str, click.Option]
+    ctx: click.Context, contexts: Contexts, name: str, takes: Mapping[str, click.Option], brokers_first: bool
 ) -> dict[str, tuple[Any, Any, str]]:
     """By option: the value as the command line would have it, what the option makes of it, and where it stands."""
     from agent.cli.config_file import coerce
@@ -96,7 +100,10 @@ def _context_values(
         entry = contexts.entry(name)
     except ContextError as error:
         raise click.UsageError(str(error)) from None
-    source = next((it for it in SOURCES if it in entry and it in takes), None)
+    sources = [it for it in SOURCES if it in entry and it in takes]
+    if brokers_first and "bootstrap-server" in sources:
+        sources = ["bootstrap-server"]
+    source = next(iter(sources), None)
     if source is None:
         return {}
     goes_with = {"agent": AGENT_KEYS, "bootstrap-server": BROKER_KEYS}.get(source, ())

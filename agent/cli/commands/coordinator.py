@@ -8,51 +8,102 @@ from typing import Any
 import click
 
 from agent.cli.options import (
-    broker_options,
+    SOURCES,
+    exactly_one_of,
     librdkafka_config,
     option,
     output_option,
-    partitioner_option,
+    source_options,
     strongest_given,
 )
 from agent.cli.output import print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 
+_NO_BROKER = {"broker_id": None, "host": None, "port": None}
+
 
 @click.command()
 @click.argument("group")
-@broker_options
+@source_options
 @option(
     "--offsets-partitions",
     type=click.IntRange(min=1),
-    help="Partitions of __consumer_offsets, where no broker is asked [50, Kafka's default; 16, Redpanda's].",
+    help="Partitions of __consumer_offsets, where nobody is asked [50, Kafka's default; 16, Redpanda's].",
 )
-@partitioner_option
 @output_option()
 @click.pass_context
 def coordinator(
     ctx: click.Context,
+    /,
     group: str,
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
-    command_config: Any,
     offsets_partitions: int | None,
     group_partitioner: str,
     output: str,
+    **_: Any,
 ) -> None:
     """Show the partition and broker that own a group.
 
     The partition follows from the group's name, the hash that the brokers use, Kafka's or Redpanda's, and the number
-    of partitions. If no broker is asked, what is not given is taken to be Kafka's: the hash, and 50 partitions, which
-    standard error then says. The broker that leads the partition is the group's coordinator; only a broker can tell
-    which one that is.
+    of partitions. If nobody is asked, what is not given is taken to be Kafka's: the hash, and 50 partitions, which
+    standard error then says. An agent and files (--from) tell the partition in which the group is. The broker that
+    leads the partition is the group's coordinator; only a broker can tell which one that is.
 
     \b
     Examples:
       kshadow coordinator payments --offsets-partitions 50
       kshadow coordinator payments --bootstrap-server localhost:9092
+      kshadow coordinator payments --from /var/lib/kafka/data
       kshadow coordinator payments --offsets-partitions 16 --group-partitioner redpanda
     """
+    given = strongest_given(ctx, *SOURCES, "offsets_partitions")
+    if "offsets_partitions" in given and len(given) > 1:
+        raise click.UsageError("--offsets-partitions is for where nobody is asked; the broker knows")
+    is_asked = bool(given) and given != ["offsets_partitions"]
+    if is_asked and exactly_one_of(ctx, *SOURCES) != "bootstrap_server":
+        from agent.cli.answers import find_group
+        from agent.cli.data_source import open_source
+
+        with open_source(ctx, group) as answers:
+            partition = find_group(answers, group)["coordinator_partition"]
+            if partition is None:
+                warn(
+                    "Error: this agent does not read __consumer_offsets (--source admin), so it does not know the "
+                    "partition; --bootstrap-server asks a broker"
+                )
+                ctx.exit(1)
+            form = {"group": group, "partition": partition, "partitions": None, "partitioner": None}
+            _print(form | _NO_BROKER, output)
+        return
+    server = bootstrap_server if is_asked else None
+    _print(_by_its_name(group, server, properties, offsets_partitions, group_partitioner), output)
+
+
+def _print(form: dict[str, Any], output: str) -> None:
+    if output != "table":
+        print_value(form, output)
+        return
+    columns = {
+        "group": Column("GROUP", folds=MIN_FOLDED_WIDTH),
+        "partition": Column("PARTITION"),
+        "partitions": Column("OF"),
+        "partitioner": Column("BY", wide=True),
+        "broker_id": Column("BROKER"),
+        "host": Column("HOST", folds=MIN_FOLDED_WIDTH),
+        "port": Column("PORT"),
+    }
+    print_rows([form], output, columns)
+
+
+def _by_its_name(
+    group: str,
+    bootstrap_server: str | None,
+    properties: tuple[tuple[str, str], ...],
+    offsets_partitions: int | None,
+    group_partitioner: str,
+) -> dict[str, Any]:
+    """The partition that a group of this name is in, there or not; with its leader where a broker is asked."""
     from agent.core.protocol.hashing import (
         OFFSETS_PARTITIONS,
         REDPANDA_OFFSETS_PARTITIONS,
@@ -60,17 +111,14 @@ def coordinator(
         partition_for_group,
     )
 
-    given = strongest_given(ctx, "bootstrap_server", "offsets_partitions")
-    if len(given) > 1:
-        raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
-    leader: dict[str, Any] = {"broker_id": None, "host": None, "port": None}
+    leader: dict[str, Any] = _NO_BROKER
     partitioner: GroupPartitioner | None = GroupPartitioner.KAFKA
     if group_partitioner == GroupPartitioner.REDPANDA:
         partitioner = GroupPartitioner.REDPANDA
     usual = REDPANDA_OFFSETS_PARTITIONS if partitioner is GroupPartitioner.REDPANDA else OFFSETS_PARTITIONS
     partitions = offsets_partitions or usual
     brokers: Mapping[int, Any] = {}
-    if bootstrap_server is not None and given == ["bootstrap_server"]:
+    if bootstrap_server is not None:
         from agent.cli.data_source import source_errors_reported
         from agent.config.settings import PartitionerChoice
         from agent.kafka.source.group_locator import locate_groups
@@ -95,23 +143,10 @@ def coordinator(
     partition = partition_for_group(group, partitions, partitioner or GroupPartitioner.KAFKA)
     if (broker := brokers.get(partition)) is not None:
         leader = {"broker_id": broker.id, "host": broker.host, "port": broker.port}
-    form = {
+    return {
         "group": group,
         "partition": partition,
         "partitions": partitions,
         "partitioner": None if partitioner is None else str(partitioner),
         **leader,
     }
-    if output == "table":
-        columns = {
-            "group": Column("GROUP", folds=MIN_FOLDED_WIDTH),
-            "partition": Column("PARTITION"),
-            "partitions": Column("OF"),
-            "partitioner": Column("BY", wide=True),
-            "broker_id": Column("BROKER"),
-            "host": Column("HOST", folds=MIN_FOLDED_WIDTH),
-            "port": Column("PORT"),
-        }
-        print_rows([form], output, columns)
-    else:
-        print_value(form, output)

@@ -209,10 +209,13 @@ ANSWER_DEFS: dict[str, Schema] = {
         {
             "group": TEXT,
             "partition": described(COUNT, "Of `__consumer_offsets`."),
-            "partitions": described(COUNT, "How many that topic has."),
+            "partitions": described(
+                nullable(COUNT), "How many that topic has; null where an agent or files were asked."
+            ),
             "partitioner": described(
                 nullable(open_enum(("kafka", "redpanda"))),
-                "By whose hash of the group's name; null where that is not known, and the partition is Kafka's.",
+                "By whose hash of the group's name; null where that is not known, and the partition is Kafka's, and "
+                "where an agent or files were asked, which say where the group is.",
             ),
             "broker_id": nullable(INTEGER),
             "host": nullable(TEXT),

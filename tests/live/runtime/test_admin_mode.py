@@ -273,6 +273,9 @@ def test_it_is_served(cluster: Cluster, agent: Agent) -> None:
         described = kshadow("describe", "of-classic", "--agent", url)
         assert described.exit_code == 0, described.output
         assert "c1" in described.stdout
+        coordinator = kshadow("coordinator", "of-classic", "--agent", url)
+        assert (coordinator.exit_code, coordinator.stdout) == (1, "")
+        assert "does not know the partition" in coordinator.stderr
 
         def lags() -> list[tuple[int, int, int | None]]:
             said = kshadow("lag", "alone", "--agent", url, "-o", "json")

@@ -160,6 +160,9 @@ def test_an_agent_for_queries_and_brokers_for_others(here: Here) -> None:
     with served(Replayed(of_path(SEGMENTS))) as url:
         here.done("context", "set", "c", "--agent", url)
         assert here("groups").exit_code == 0
+        assert '"no.such"' in here.refused("coordinator", "fraud-848", KEY="x")
+        here.done("context", "set", "d", "--agent", url)
+        assert here.done("--context", "d", "coordinator", "fraud-848")
     assert here.done("coordinator", "g", "--offsets-partitions", "3", KEY="x")
     assert "exactly one of" in here.refused("generate", KEY="x")
 

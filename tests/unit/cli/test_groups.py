@@ -16,6 +16,8 @@ from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.source.test_unpacking import bomb
+from tests.unit.presentation.schemas.strict import wrong
+from tests.unit.serving.routes.replayed import Replayed, of_path, served
 
 GROUPS = ["ads-eos", "fraud-848", "geo-stream", "ledger-share", "pricing-poll", "quota-kstreams"]
 
@@ -188,6 +190,28 @@ def test_coordinator() -> None:
     env = {"KSHADOW_BOOTSTRAP_SERVER": "localhost:1"}
     assert kshadow("coordinator", "g", "--offsets-partitions", "7", env=env).exit_code == 0
     assert kshadow("coordinator", "g", "--offsets-partitions", "0").exit_code == 2
+
+
+def test_coordinator_of_a_group_that_files_or_an_agent_have() -> None:
+    partition_of = {
+        row["group"]: row["coordinator_partition"]
+        for row in json.loads(kshadow("groups", "--from", SEGMENTS, "-o", "json").stdout)
+    }
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        for source in (["--from", SEGMENTS], ["--agent", url]):
+            for group in GROUPS:
+                form = json.loads(kshadow("coordinator", group, *source, "-o", "json").stdout)
+                assert {key: value for key, value in form.items() if value is not None} == {
+                    "group": group,
+                    "partition": partition_of[group],
+                }
+                assert wrong("coordinator", form) == []
+            assert lines(kshadow("coordinator", "fraud-848", *source))[1].split()[2:] == ["-"] * 4
+            unknown = kshadow("coordinator", "nope", *source)
+            assert (unknown.exit_code, unknown.stdout) == (1, "")
+            assert "no group 'nope'" in unknown.stderr
+            assert kshadow("coordinator", "g", *source, "--offsets-partitions", "7").exit_code == 2
+        assert kshadow("coordinator", "g", "--agent", url, "--from", SEGMENTS).exit_code == 2
 
 
 @pytest.mark.usefixtures("process")
