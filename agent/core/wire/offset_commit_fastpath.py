@@ -75,11 +75,12 @@ class _SlotsByKeyEnd(dict[bytes, Slot]):
         size, name = int.from_bytes(end[: _LENGTH.size]), end[_LENGTH.size : -_PARTITION.size]
         if size > _LONGEST_NAME or len(end) != _LENGTH.size + size + _PARTITION.size:
             raise ValueError(f"expected a topic's name and a partition, got {end!r}")
-        slot = one_slot[one_topic[name.decode()], *_PARTITION.unpack(end[-_PARTITION.size :])]
-        if len(end) <= _MOST_KEPT_BYTES:
-            if len(self) >= _MOST_KEPT:
-                self.clear()
-            self[end] = slot
+        topic, (partition,) = name.decode(), _PARTITION.unpack(end[-_PARTITION.size :])
+        if len(end) > _MOST_KEPT_BYTES:
+            return topic, partition
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        slot = self[end] = one_slot[one_topic[topic], partition]
         return slot
 
 

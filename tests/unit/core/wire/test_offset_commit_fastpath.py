@@ -22,6 +22,9 @@ from agent.core.wire.offset_commit_fastpath import (
     is_commit_key,
     read_commit,
     read_commit_key,
+    read_commit_slot,
+    slot_by_key_end,
+    topic_id_of,
 )
 from agent.core.wire.offsets import OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
@@ -232,6 +235,25 @@ def test_no_key_is_no_commit_key() -> None:
     assert read_commit_key(None) is None
 
 
+def test_a_position_is_one_object_in_the_keys_of_all_groups() -> None:
+    slots = [read_commit_slot(commit_key(group, "t", 7)) for group in ("g", "another")]
+    assert [it[0] for it in slots if it is not None] == ["g", "another"]
+    one, other = (it[1] for it in slots if it is not None)
+    assert one is other
+    assert one == ("t", 7)
+
+
+def test_what_strangers_write_takes_bounded_memory() -> None:
+    """Names as long as a key may have them, and more positions than any cluster has."""
+    long_name = "x" * 30_000
+    assert read_commit_slot(commit_key("g", long_name, 1)) == ("g", (long_name, 1))
+    assert max(map(len, slot_by_key_end)) <= 300
+    for partition in range((1 << 16) + 10):
+        read_commit_slot(commit_key("g", "t", partition))
+    assert len(slot_by_key_end) <= 1 << 16
+    assert read_commit_slot(commit_key("g", "t", 3)) == ("g", ("t", 3))
+
+
 NAMES = st.text(max_size=20) | st.sampled_from(["", "x" * 32_767, "é" * 100])
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -250,6 +272,7 @@ def test_a_commits_value_is_written_as_the_general_way_writes_it(
     value = commit_value(offset, commit_ms, epoch, metadata, topic_id)
     assert value == encode_value(COMMIT, OffsetCommitValue(offset, epoch, metadata, commit_ms, topic_id=topic_id), 4)
     assert read_commit(value) == Commit(offset, epoch, metadata, commit_ms, -1, topic_id)
+    assert topic_id_of(value) == topic_id
     assert has_fixed_layout(value) == (metadata == "")
 
 
