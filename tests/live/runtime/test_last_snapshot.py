@@ -50,7 +50,8 @@ def test_the_exit_code_tells_of_it(tmp_path):
                 agent.wait_ready()
                 if name == "writes":
                     continue
-                until(lambda name=name: any((tmp_path / name).rglob("partition-0*")), 60, agent.tail)
+                # Not once the file is there: its directory has still to be forced to disk.
+                until(lambda agent=agent: ("kshadow_snapshot_age_seconds", "") in agent.metrics(), 60, agent.tail)
                 if name != "good":
                     # At once: into a directory that is emptied file by file the agent writes the next one.
                     shutil.rmtree((tmp_path / name).rename(tmp_path / f"{name}-gone"))
