@@ -32,12 +32,20 @@ def commit(servers):
     consumer.close()
 
 
-def url_of(process, said):
+def line_with(text, process, said):
+    """Among the lines that were read, or behind them."""
+    for line in said:
+        if text in line:
+            return line
     for line in process.stderr:
         said.append(line.decode())
-        if b" serving http" in line:
-            return line.decode().split(" serving ")[1].strip().removesuffix("/metrics")
+        if text in said[-1]:
+            return said[-1]
     pytest.fail("it ended")
+
+
+def url_of(process, said):
+    return line_with(" serving http", process, said).split(" serving ")[1].strip().removesuffix("/metrics")
 
 
 def until(url, code):
@@ -77,6 +85,9 @@ def test_it_waits_and_begins(tmp_path):
                 assert "it is made when the first consumer group asks for its coordinator" in reason
                 assert httpx.get(f"{url}/healthz").status_code == 200
                 assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
+            for it in zip(processes, said, strict=True):
+                # Told once the agent that found no topic has ended, if nobody changes its configuration before.
+                line_with("waiting for it", *it)
             file.write_text("deny-group: another")
             reloaded = "kshadow_config_last_reload_success_timestamp_seconds"
             while (seen := time_of(reloaded, urls[2])) < file.stat().st_mtime:
