@@ -100,10 +100,8 @@ def _context_values(
         entry = contexts.entry(name)
     except ContextError as error:
         raise click.UsageError(str(error)) from None
-    sources = [it for it in SOURCES if it in entry and it in takes]
-    if brokers_first and "bootstrap-server" in sources:
-        sources = ["bootstrap-server"]
-    source = next(iter(sources), None)
+    in_order = ("bootstrap-server", *SOURCES) if brokers_first else SOURCES
+    source = next((it for it in in_order if it in entry and it in takes), None)
     if source is None:
         return {}
     goes_with = {"agent": AGENT_KEYS, "bootstrap-server": BROKER_KEYS}.get(source, ())

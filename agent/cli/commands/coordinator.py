@@ -59,25 +59,29 @@ def coordinator(
     """
     given = strongest_given(ctx, *SOURCES, "offsets_partitions")
     if "offsets_partitions" in given and len(given) > 1:
-        raise click.UsageError("--offsets-partitions is for where nobody is asked; the broker knows")
-    is_asked = bool(given) and given != ["offsets_partitions"]
-    if is_asked and exactly_one_of(ctx, *SOURCES) != "bootstrap_server":
-        from agent.cli.answers import find_group
-        from agent.cli.data_source import open_source
-
-        with open_source(ctx, group) as answers:
-            partition = find_group(answers, group)["coordinator_partition"]
-            if partition is None:
-                warn(
-                    "Error: this agent does not read __consumer_offsets (--source admin), so it does not know the "
-                    "partition; --bootstrap-server asks a broker"
-                )
-                ctx.exit(1)
-            form = {"group": group, "partition": partition, "partitions": None, "partitioner": None}
-            _print(form | _NO_BROKER, output)
+        raise click.UsageError(
+            "--offsets-partitions is for where nobody is asked; the broker knows how many there are, and an agent or "
+            "files say where the group is"
+        )
+    asked = None if given in ([], ["offsets_partitions"]) else exactly_one_of(ctx, *SOURCES)
+    if asked in (None, "bootstrap_server"):
+        server = bootstrap_server if asked else None
+        _print(_by_its_name(group, server, properties, offsets_partitions, group_partitioner), output)
         return
-    server = bootstrap_server if is_asked else None
-    _print(_by_its_name(group, server, properties, offsets_partitions, group_partitioner), output)
+    from agent.cli.answers import find_group
+    from agent.cli.data_source import open_source
+
+    with open_source(ctx, group) as answers:
+        partition = find_group(answers, group)["coordinator_partition"]
+        if partition is None:
+            warn(
+                "Error: this agent does not read __consumer_offsets (--source admin), so it does not know the "
+                "partition; --bootstrap-server asks a broker"
+            )
+            ctx.exit(1)
+        _print(
+            {"group": group, "partition": partition, "partitions": None, "partitioner": None, **_NO_BROKER}, output
+        )
 
 
 def _print(form: dict[str, Any], output: str) -> None:

@@ -117,7 +117,7 @@ def estimated_bytes(form: EventForm) -> int:
     match form:
         case Rebalanced():
             size += _excess(form.protocol) + sum(map(_member_bytes, form.joined + form.left))
-            size += sum(_excess(it) for said in form.inferred.evidence for it in said.values() if isinstance(it, str))
+            size += _excess(*(it for said in form.inferred.evidence for it in said.values() if isinstance(it, str)))
         case MemberJoined() | MemberLeft():
             size += _member_bytes(form.member)
         case StaticMemberReplaced():
@@ -132,14 +132,13 @@ def _member_bytes(member: Member) -> int:
     held = (member.assignment, member.target, member.standby_tasks, member.warmup_tasks, member.owned)
     some = [topics for topics in held if topics]
     partitions = sum([sum(map(len, topics.values())) for topics in some])
-    texts = [*names, *member.subscription, *chain.from_iterable(some)]
-    excess = sum([getsizeof(text) for text in texts if text is not None and len(text) > _COMMON_NAME])
+    excess = _excess(*names, *member.subscription, *chain.from_iterable(some))
     return MEMBER_BYTES + PARTITION_BYTES * partitions + excess
 
 
-def _excess(text: str | None) -> int:
-    """What a name takes that is longer than names are."""
-    return 0 if text is None or len(text) <= _COMMON_NAME else getsizeof(text)
+def _excess(*names: str | None) -> int:
+    """What names take that are longer than names are."""
+    return sum([getsizeof(name) for name in names if name is not None and len(name) > _COMMON_NAME])
 
 
 class NotedEvent(NamedTuple):

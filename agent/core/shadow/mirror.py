@@ -30,9 +30,8 @@ from agent.core.wire.offset_commit_fastpath import (
     Slot,
     canonical_key,
     has_fixed_layout,
-    one_slot,
-    one_topic,
     read_commit_slot,
+    slot_of,
     topic_id_of,
 )
 from agent.core.wire.offsets import OffsetCommitKey
@@ -196,8 +195,7 @@ class PartitionMirror:
                     return deleted + self._delete_commit(record, group, topic, partition, at)
                 assert record.key is not None, "a commit has a key"
                 assert record.value is not None, "only a tombstone has no value"
-                slot = one_slot[one_topic[topic], partition]
-                self._put_commit(canonical_key(record.key), group, slot, record.value)
+                self._put_commit(canonical_key(record.key), group, slot_of(topic, partition), record.value)
                 return deleted if group in self.groups else deleted + self._make_simple_group(group, at)
             case GroupMetadataKey(group=name):
                 out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)

@@ -35,7 +35,7 @@ _KEY_START = struct.Struct(">hh")  # key type, length of the group's name
 _LONGEST_NAME = 0x7FFF
 
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
-_TOPIC_ID_TAG, _TOPIC_ID = b"\x01\x00\x10", 26
+_TOPIC_ID_TAG = b"\x01\x00\x10"
 _EMPTY_V3 = b"\x00\x00"
 
 
@@ -60,9 +60,15 @@ def is_commit_key(key: bytes | None) -> bool:
     return key is not None and key[:2] in (b"\x00\x01", b"\x00\x00")
 
 
-one_topic: Interner[str] = Interner(4_096)
 one_slot: Interner[Slot] = Interner(1 << 16)
-"""One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
+"""One object for a topic and partition, as long as there are not too many."""
+
+_one_topic: Interner[str] = Interner(4_096)
+
+
+def slot_of(topic: str, partition: int) -> Slot:
+    """A topic and partition as one object with its equals, and so the topic's name."""
+    return one_slot[_one_topic[topic], partition]
 
 
 class _SlotsByKeyEnd(dict[bytes, Slot]):
@@ -80,7 +86,7 @@ class _SlotsByKeyEnd(dict[bytes, Slot]):
             return topic, partition
         if len(self) >= _MOST_KEPT:
             self.clear()
-        slot = self[end] = one_slot[one_topic[topic], partition]
+        slot = self[end] = slot_of(topic, partition)
         return slot
 
 
@@ -202,7 +208,7 @@ def read_commit(value: bytes) -> Commit:
 def topic_id_of(value: bytes) -> Uuid:
     """The same value's topic id alone, zero where it has none."""
     if has_fixed_layout(value):
-        return Uuid(value[_TOPIC_ID:]) if len(value) == _LONG else ZERO_UUID
+        return Uuid(value[-len(ZERO_UUID) :]) if len(value) == _LONG else ZERO_UUID
     return read_commit(value).topic_id
 
 

@@ -23,7 +23,7 @@ from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import INTERNED, declared_state
-from agent.core.wire.offset_commit_fastpath import one_slot, one_topic
+from agent.core.wire.offset_commit_fastpath import slot_of
 from agent.persistence.snapshot.analyzer_state import (
     AnalyzerStates,
     analyzer_form,
@@ -247,4 +247,4 @@ def _unpacking(tables: Any) -> Unpacking:
             for it in values[cls]:
                 restored(it)
     # Partitions of the offsets topic have the same.
-    return Unpacking([one_slot[one_topic[topic], partition] for topic, partition in slots], values)
+    return Unpacking([slot_of(topic, partition) for topic, partition in slots], values)
