@@ -153,11 +153,11 @@ def _history_opened(
         yield answers
 
 
-_GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
+_GOES_WITH: Mapping[str, tuple[tuple[str | None, ...], str]] = {
     "workers": (("from_path",), "--workers goes with --from"),
     "properties": (("bootstrap_server",), "--property goes with --bootstrap-server"),
     "command_config": (("bootstrap_server",), "--command-config goes with --bootstrap-server"),
-    "group_partitioner": (("bootstrap_server",), "--group-partitioner goes with --bootstrap-server"),
+    "group_partitioner": (("bootstrap_server", None), "--group-partitioner goes with --bootstrap-server"),
     **dict.fromkeys(
         ("analyzer_names", "tuned"),
         (
@@ -167,11 +167,12 @@ _GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     **{name: (("agent",), f"--{name.replace('_', '-')} goes with --agent") for name in AGENT_OPTIONS},
 }
-"""Options by the kinds of source that they are for, and what is said where there is another."""
+"""Options by the kinds of source that they are for (None: nobody is asked), and what is said where it is another."""
 
 
-def check_source_options(ctx: click.Context, kind: str) -> None:
-    """Raise `click.UsageError` for options on the command line that go with another kind of source."""
+def check_source_options(ctx: click.Context, kind: str | None) -> None:
+    """Raise `click.UsageError` for options on the command line that go with another kind of source, or with one where
+    there is none."""
     for name in typed(ctx, *_GOES_WITH):
         kinds, text = _GOES_WITH[name]
         if kind not in kinds:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agent.cli.data_source import check_source_options, open_source, source_errors_reported
 from agent.cli.options import (
     SOURCES,
     exactly_one_of,
@@ -64,12 +65,12 @@ def coordinator(
             "files say where the group is"
         )
     asked = None if given in ([], ["offsets_partitions"]) else exactly_one_of(ctx, *SOURCES)
+    check_source_options(ctx, asked)
     if asked in (None, "bootstrap_server"):
         server = bootstrap_server if asked else None
         _print(_by_its_name(group, server, properties, offsets_partitions, group_partitioner), output)
         return
     from agent.cli.answers import find_group
-    from agent.cli.data_source import open_source
 
     with open_source(ctx, group) as answers:
         partition = find_group(answers, group)["coordinator_partition"]
@@ -123,7 +124,6 @@ def _by_its_name(
     partitions = offsets_partitions or usual
     brokers: Mapping[int, Any] = {}
     if bootstrap_server is not None:
-        from agent.cli.data_source import source_errors_reported
         from agent.config.settings import PartitionerChoice
         from agent.kafka.source.group_locator import locate_groups
 

@@ -190,6 +190,9 @@ def test_coordinator() -> None:
     env = {"KSHADOW_BOOTSTRAP_SERVER": "localhost:1"}
     assert kshadow("coordinator", "g", "--offsets-partitions", "7", env=env).exit_code == 0
     assert kshadow("coordinator", "g", "--offsets-partitions", "0").exit_code == 2
+    for options in (["--workers", "2"], ["--property", "a=b"], ["--bootstrap-server", "x", "--workers", "2"]):
+        useless = kshadow("coordinator", "g", *options)
+        assert (useless.exit_code, " goes with --" in useless.stderr) == (2, True)
 
 
 def test_coordinator_of_a_group_that_files_or_an_agent_have() -> None:
