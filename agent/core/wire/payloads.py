@@ -7,6 +7,7 @@ knows, and let the rest be (new versions only append). Connect's compatible prot
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -14,6 +15,8 @@ from typing import Generic, NamedTuple, TypeVar
 from agent.core.wire import primitives as p
 from agent.core.wire.errors import Truncated, UnknownVersion, WireError
 from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, array, wire
+
+_LENGTH, _COUNT = struct.Struct(">h"), struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,13 @@ class TopicPartition(Message):
 
     topic: str = wire(STRING, repeats=True)
     partitions: tuple[int, ...] = wire(array(INT32), repeats=True)
+
+    @staticmethod
+    def end_of(buffer: bytes, at: int) -> int:
+        """Behind the text and the numbers, each with its length in front."""
+        count_at: int = at + _LENGTH.size + _LENGTH.unpack_from(buffer, at)[0]
+        end: int = count_at + _COUNT.size * (1 + _COUNT.unpack_from(buffer, count_at)[0])
+        return end
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ back, a tagged field at its default is left out.
 from __future__ import annotations
 
 import dataclasses
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -22,7 +24,10 @@ MOST_REPEATED_BYTES = 1_000
 """What is longer is not looked up among values that were read before."""
 
 MOST_REPEATED = 4_096
-"""So many values of a field are known at a time."""
+"""So many values of a field, or messages of a kind, are known at a time."""
+
+MOST_REPEATED_MESSAGE_BYTES = 200
+"""Messages that take more are each read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,12 @@ class Message:
         if end != len(buffer):
             raise TrailingBytes(f"{cls.__name__} ends at byte {end}, {len(buffer) - end} bytes follow")
         return message
+
+    @staticmethod
+    def end_of(buffer: bytes, at: int) -> int:
+        """Where the message that begins there would end. A class that has this is one whose messages come again and
+        again, to the byte: they are read once. Raises `struct.error` where the bytes end first."""
+        raise NotImplementedError
 
     def write(self, out: bytearray, version: int) -> None:
         """Append this message as `version` would write it; fields the version lacks are left out."""
@@ -245,7 +256,30 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
         if compact:
             _write_tags(out, value, tagged, defaults)
 
-    return read_message, write_message
+    has_end = message.end_of is not Message.end_of
+    return _read_once(read_message, message.end_of) if has_end else read_message, write_message
+
+
+def _read_once(read: p.Reader, end_of: Callable[[bytes, int], int]) -> p.Reader:
+    known: dict[bytes, Message] = {}
+
+    def read_one(buffer: bytes, at: int) -> tuple[Message, int]:
+        try:
+            end = end_of(buffer, at)
+        except struct.error:
+            return read(buffer, at)  # it says what is wrong
+        if end - at > MOST_REPEATED_MESSAGE_BYTES:
+            return read(buffer, at)
+        raw = buffer[at:end]
+        message = known.get(raw)
+        if message is None:
+            message, end = read(buffer, at)
+            if len(known) >= MOST_REPEATED:
+                known.clear()
+            known[raw] = message
+        return message, end
+
+    return read_one
 
 
 def _as_one_object(read: p.Reader) -> p.Reader:

@@ -5,7 +5,11 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
 
 import pytest
 
@@ -25,7 +29,7 @@ from agent.core.wire.payloads import (
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import RECORD_TYPES, Record
-from agent.core.wire.schema import MOST_REPEATED_BYTES, Message
+from agent.core.wire.schema import INT32, MOST_REPEATED_BYTES, STRING, Message, array, wire
 
 # A subscription to "t" without user data, owning t-0 of generation 7, in rack "r"; its version goes in front.
 SUBSCRIPTION_3 = bytes.fromhex("00000001 0001 74 ffffffff 00000001 0001 74 00000001 00000000 00000007 0001 72")
@@ -197,6 +201,58 @@ UUIDS = [
 @pytest.mark.parametrize(("value", "text"), UUIDS)
 def test_uuids(value: Uuid, text: str) -> None:
     assert uuid_text(value) == text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_read_before_changes_nothing_of_what_is_read_next(seed: int) -> None:
+    """Partitions of a topic are read once: others, damaged ones too, are read as by who has read none."""
+    random = Random(seed)
+    known = b"".join(
+        _partitions(topic, numbers) for topic in ("", "t", "t\x00", "ü") for numbers in ((), (0,), (0, 1))
+    )
+    for at in (0, 1, 2):
+        with suppress(WireError):
+            TopicPartition.read(known, at, 3)
+    for _ in range(500):
+        data = bytearray(random.choice((known, known[random.randrange(20) :])))
+        for _ in range(random.randrange(3)):
+            data[random.randrange(len(data))] = random.choice((0, 1, 2, 127, 128, 255))
+        data = data[: random.randrange(len(data) + 1)]
+        at = random.randrange(len(data) + 1)
+        _read_again(bytes(data), at)
+
+
+def _partitions(topic: str, numbers: tuple[int, ...]) -> bytes:
+    out = bytearray()
+    TopicPartition(topic, numbers).write(out, 3)
+    return bytes(out)
+
+
+def _read_again(data: bytes, at: int) -> None:
+    """Both ways, and twice: where the first is not known yet, and where it is."""
+
+    def outcome(read: Callable[[bytes, int], tuple[TopicPartition, int]]) -> object:
+        try:
+            return read(data, at)
+        except WireError as error:
+            return type(error), str(error)
+
+    expected = outcome(partial(_SinglePartitions.read, version=3))
+    for _ in range(2):
+        found = outcome(partial(TopicPartition.read, version=3))
+        if isinstance(found, tuple) and isinstance(found[0], TopicPartition):
+            found = _SinglePartitions(found[0].topic, found[0].partitions), found[1]
+        assert found == expected, (data, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _SinglePartitions(Message):
+    """The same message, each of which is read."""
+
+    versions = (0, 3)
+
+    topic: str = wire(STRING)
+    partitions: tuple[int, ...] = wire(array(INT32))
 
 
 def test_what_repeats_is_read_as_one_object_unless_it_is_long() -> None:
