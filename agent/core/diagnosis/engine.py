@@ -27,7 +27,7 @@ from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
 from agent.core.diagnosis.lag_source import CommitColumns, LagSource
 from agent.core.inference.origin_evidence import NOTHING
 from agent.core.inference.origins import Origin
-from agent.core.record_time import LATE_MS, TOLERANCE_MS, UNKNOWN, Context, believed_times
+from agent.core.record_time import FOLLOWERS, LATE_MS, TOLERANCE_MS, UNKNOWN, Context, believed_times
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
@@ -350,8 +350,10 @@ class PartitionDiagnosis:
         """The times that may move the clock, `LATE_MS` for those that are ahead."""
         times, believed = run.timestamps_ms, believed_times(run, context)
         if believed is not times and self.clock_ms is None and believed[0] == LATE_MS:
-            # There is no time yet that the first could leave as it is.
-            return [min([*times[1:4], *context.next_ms, context.latest_ms, times[0]]), *believed[1:]]
+            # There is no time yet that the first could leave as it is. The same few that follow it are asked wherever
+            # batches are cut.
+            following = [*times[1 : 1 + FOLLOWERS], *context.next_ms][:FOLLOWERS]
+            return [min([*following, context.latest_ms, times[0]]), *believed[1:]]
         return believed
 
     def _count_ahead(self, ahead_ms: int, clock_ms: int) -> None:

@@ -137,6 +137,19 @@ def told(records: list[RawRecord], latest_ms: int, size: int) -> list[Event]:
     return sort_events(events)
 
 
+@pytest.mark.parametrize("size", [1, 4, 9, 100])
+def test_a_first_time_that_is_ahead_is_told_by_the_same_few_wherever_batches_are_cut(size: int) -> None:
+    times = [NOW + HOUR_MS, NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 4, NOW - HOUR_MS, NOW + 5, NOW + 6, NOW + 7]
+    diagnosis, lookahead = ClusterDiagnosis(ClusterMirror(), WITH_DOUBLES), Lookahead()
+    for start in range(0, len(times), size):
+        for batch, context in lookahead.put(run_of(at(*times)[start : start + size])):
+            diagnosis.replay_batch(batch, context)
+    for batch, context in lookahead.take():
+        diagnosis.replay_batch(batch, context)
+    assert diagnosis.clock_ms(0) == NOW + 7
+    assert diagnosis.partitions[0].loads == {}, "no window ended before the first record"
+
+
 def group_of(record: RawRecord) -> str | None:
     _, key = decode_key(record.key)
     return getattr(key, "group", getattr(key, "group_id", None))
