@@ -4,8 +4,8 @@
 keeps its bytes and the reason.
 
 Redpanda writes Kafka's records but for two things. Each member of a group has its version in front. And for a time
-the keys of tombstones had their length in front, four bytes with the lowest first. No valid key of Kafka's reads as
-its own length that way: it would be of a group with an empty name and a second name longer than topics have.
+the keys of tombstones had their length in front, four bytes with the lowest first. A key of Kafka's that reads as its
+own length that way is of a group with an empty name and of a topic whose name is longer than topics have.
 """
 
 from __future__ import annotations
@@ -141,8 +141,16 @@ _WRAPPING = 4
 
 
 def unwrapped_key(key: bytes) -> bytes:
-    """A key without the length that Redpanda put in front of tombstones' (`maybe_unwrap_from_iobuf`)."""
-    if len(key) > _WRAPPING and int.from_bytes(key[:_WRAPPING], "little") == len(key) - _WRAPPING:
+    """A key without the length that Redpanda put in front of tombstones' (`maybe_unwrap_from_iobuf`).
+
+    A commit's key of an empty group, and of a topic of 250 bytes, begins with its own length as well: there what is
+    behind it is no key.
+    """
+    if (
+        len(key) > _WRAPPING
+        and int.from_bytes(key[:_WRAPPING], "little") == len(key) - _WRAPPING
+        and int.from_bytes(key[_WRAPPING : _WRAPPING + 2]) in RECORD_TYPES
+    ):
         return key[_WRAPPING:]
     return key
 

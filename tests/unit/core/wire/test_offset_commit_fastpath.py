@@ -221,6 +221,7 @@ def test_commit_of_takes_nothing_but_commits() -> None:
 @example(b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x07")
 @example(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x07\x00")
 @example(b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00")
+@example(b"\x00\x01\x00\x00\x00\xfa" + b"t" * 250 + b"\x00\x00\x00\x07")  # begins with its own length
 def test_keys_are_read_as_the_general_way_reads_them(raw: bytes) -> None:
     """The quick way answers just where the general way finds a well-formed key of type 1, and the same."""
     entry = decode(raw, None)

@@ -109,7 +109,7 @@ def test_a_wrapped_key_is_the_same_key(group: str) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 255, 256, 257, 512, 768, 32_512, 32_767])
-def test_no_key_of_a_classic_group_reads_as_its_own_length(length: int) -> None:
-    for topic in (0, 1, 249):
+def test_no_key_of_a_classic_group_is_taken_for_a_wrapped_one(length: int) -> None:
+    for topic in (0, 1, 249, 250, 32_767):
         for key in (group_key("g" * length), offset_key("g" * length, "t" * topic, 0)):
             assert unwrapped_key(key) is key
