@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from agent.common.interning import Interner, one_number
+from agent.common.interning import Interner, are_short, one_number
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
@@ -322,7 +322,7 @@ def identity_of(member: Member) -> ClientIdentity:
     return _one_identity[ClientIdentity(member.client_id, member.client_host)]
 
 
-_one_identity: Interner[ClientIdentity] = Interner(4_096)
+_one_identity: Interner[ClientIdentity] = Interner(4_096, lambda it: are_short(*it))
 """Each analyzer keeps the members' seats."""
 
 

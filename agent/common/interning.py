@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from sys import intern
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 Value = TypeVar("Value")
+Names = ParamSpec("Names")
+
+LONGEST_NAMES = 300
+"""Characters of names that are kept, of those of one value together. Strangers may choose names of 32,767, as many as
+they like; Kafka's own topics have 249 at most."""
+
+
+def are_short(*names: str | None) -> bool:
+    """Whether they are no longer than names are that are kept."""
+    return sum([len(name) for name in names if name is not None]) <= LONGEST_NAMES
 
 
 class Interner(dict[Value, Value]):
     """`interner[value]` is one that is equal to it: the first that came, until there are `most`; then it begins anew.
+    A value of which `is_kept` says no is itself.
 
     For values of one immutable type: `True` and 1 are equal, and not the same.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, is_kept: Callable[[Value], bool] | None = None) -> None:
         super().__init__()
-        self._most = most
+        self._most, self._is_kept = most, is_kept
 
     def __missing__(self, value: Value) -> Value:
+        if self._is_kept is not None and not self._is_kept(value):
+            return value
         if len(self) >= self._most:
             self.clear()
         self[value] = value
         return value
+
+
+def remembered(most: int) -> Callable[[Callable[Names, Value]], Callable[Names, Value]]:
+    """So many answers of a function of names are kept, but for long names."""
+
+    def decorate(function: Callable[Names, Value]) -> Callable[Names, Value]:
+        known = lru_cache(most)(function)
+
+        @wraps(function)
+        def answer(*names: Names.args, **others: Names.kwargs) -> Value:
+            return (known if are_short(*names) else function)(*names, **others)  # type: ignore[arg-type]  # they are names
+
+        return answer
+
+    return decorate
 
 
 one_number: Interner[int] = Interner(4_096)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import lru_cache
+
+from agent.common.interning import remembered
 
 OFFSETS_PARTITIONS = 50
 """Kafka's default for `offsets.topic.num.partitions`."""
@@ -36,7 +37,7 @@ class GroupPartitioner(StrEnum):
     REDPANDA = "redpanda"
 
 
-@lru_cache(maxsize=1 << 13)
+@remembered(1 << 13)
 def java_string_hash(text: str) -> int:
     """`String.hashCode` of Java: over UTF-16 code units, in signed 32-bit arithmetic."""
     units = text.encode("utf-16-be", "surrogatepass")
@@ -62,7 +63,7 @@ def partition_for_group(group: str, partitions: int, partitioner: GroupPartition
     return 0 if value == _INT_MIN else abs(value) % partitions
 
 
-@lru_cache(maxsize=1 << 13)
+@remembered(1 << 13)
 def _name_xxhash64(text: str) -> int:
     return xxhash64(text.encode("utf-8", "replace"))
 

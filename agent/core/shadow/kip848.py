@@ -11,10 +11,10 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
+from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure
@@ -633,7 +633,7 @@ class ConsumerGroup(EpochGroup):
         return recognize_by_others(self._libraries[1].get(client_id_stem(metadata.client_id), ()))
 
 
-_recognize_kip848 = lru_cache(maxsize=4_096)(recognize_kip848)
+_recognize_kip848 = remembered(4_096)(recognize_kip848)
 
 
 class ShareGroup(EpochGroup):

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.common.interning import Interner
+from agent.common.interning import Interner, are_short
 from agent.core.wire.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import RECORD_TYPES, decode_value, encode_key, encode_value, unwrapped_key
@@ -60,10 +60,10 @@ def is_commit_key(key: bytes | None) -> bool:
     return key is not None and key[:2] in (b"\x00\x01", b"\x00\x00")
 
 
-one_slot: Interner[Slot] = Interner(1 << 16)
+one_slot: Interner[Slot] = Interner(1 << 16, lambda slot: are_short(slot[0]))
 """One object for a topic and partition, as long as there are not too many."""
 
-_one_topic: Interner[str] = Interner(4_096)
+_one_topic: Interner[str] = Interner(4_096, are_short)
 
 
 def slot_of(topic: str, partition: int) -> Slot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.common.interning import Interner, share_equal
+from agent.common.interning import Interner, are_short, remembered, share_equal
 
 
 def of(number: int) -> tuple[int, ...]:
@@ -30,3 +30,24 @@ def test_equal_values_of_a_list_are_one_object() -> None:
     shared = share_equal(values)
     assert shared == values
     assert shared[0] is shared[2] is shared[3]
+
+
+def test_what_is_not_to_be_kept_is_itself() -> None:
+    one: Interner[str] = Interner(10, are_short)
+    long_name = "x" * 30_000
+    assert one[long_name] is long_name
+    assert one["x"] == "x"
+    assert [*one] == ["x"]
+
+
+def test_answers_to_long_names_are_given_and_not_remembered() -> None:
+    asked: list[str] = []
+
+    @remembered(10)
+    def length(first: str, second: str = "") -> int:
+        asked.append(first)
+        return len(first) + len(second)
+
+    assert [length("ab"), length("ab"), length("ab", "c")] == [2, 2, 3]
+    assert [length("x" * 200, "y" * 200), length("x" * 200, "y" * 200)] == [400, 400]
+    assert asked == ["ab", "ab", "x" * 200, "x" * 200]

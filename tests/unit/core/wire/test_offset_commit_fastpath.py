@@ -20,10 +20,12 @@ from agent.core.wire.offset_commit_fastpath import (
     has_fixed_layout,
     have_one_fixed_layout,
     is_commit_key,
+    one_slot,
     read_commit,
     read_commit_key,
     read_commit_slot,
     slot_by_key_end,
+    slot_of,
     topic_id_of,
 )
 from agent.core.wire.offsets import OffsetCommitKey, OffsetCommitValue
@@ -248,7 +250,9 @@ def test_what_strangers_write_takes_bounded_memory() -> None:
     """Names as long as a key may have them, and more positions than any cluster has."""
     long_name = "x" * 30_000
     assert read_commit_slot(commit_key("g", long_name, 1)) == ("g", (long_name, 1))
+    assert slot_of(long_name, 1) == one_slot[long_name, 1] == (long_name, 1)
     assert max(map(len, slot_by_key_end)) <= 300
+    assert max(len(topic) for topic, _ in one_slot) <= 300
     for partition in range((1 << 16) + 10):
         read_commit_slot(commit_key("g", "t", partition))
     assert len(slot_by_key_end) <= 1 << 16
