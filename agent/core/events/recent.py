@@ -116,18 +116,19 @@ def estimated_bytes(form: EventForm) -> int:
     size = EVENT_BYTES + _excess(form.group)
     match form:
         case Rebalanced():
-            size += _excess(form.protocol) + sum(map(_member_bytes, form.joined + form.left))
+            size += _excess(form.protocol) + sum(map(member_bytes, form.joined + form.left))
             size += _excess(*(it for said in form.inferred.evidence for it in said.values() if isinstance(it, str)))
         case MemberJoined() | MemberLeft():
-            size += _member_bytes(form.member)
+            size += member_bytes(form.member)
         case StaticMemberReplaced():
-            size += _member_bytes(form.old) + _member_bytes(form.new)
+            size += member_bytes(form.old) + member_bytes(form.new)
         case OffsetsDeleted():
             size += _excess(form.topic)
     return size
 
 
-def _member_bytes(member: Member) -> int:
+def member_bytes(member: Member) -> int:
+    """Bytes that a member takes, by estimate: what it holds, and its names where they are long, are kept with it."""
     names = (member.member_id, member.client_id, member.client_host, member.instance_id, member.subscription_regex)
     held = (member.assignment, member.target, member.standby_tasks, member.warmup_tasks, member.owned)
     some = [topics for topics in held if topics]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from agent.core.events.recent import MEMBER_BYTES, member_bytes
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
     AssignmentChanged,
@@ -30,8 +31,9 @@ MAX_MEMBERS = 20_000
 """Members of all states that are kept of all groups: about a kilobyte each. The oldest states go first, whoever's
 they are; the newest of a group stays, which classic groups share with the mirror."""
 
-PARTITIONS_AS_MEMBER = 25
-"""Partitions that take as much room as a member."""
+AS_MEMBER_BYTES = 1_000
+"""Of partitions that one holds, and of names that are longer than names are, so many take as much room as a
+member."""
 
 MAX_STATES_PER_GROUP = 300
 """States of one group: some hours of a storm."""
@@ -160,8 +162,8 @@ def _members(mirror: PartitionMirror, group: str) -> tuple[Member, ...]:
 
 
 class _WeighedState(NamedTuple):
-    """A state of a group; its weight in members. What one holds counts as well where it is much: some 40 bytes a
-    partition."""
+    """A state of a group; its weight in members. What one holds counts as well where it is much, and what it is
+    called, which strangers choose."""
 
     group: str
     state: RecordedState
@@ -171,7 +173,7 @@ class _WeighedState(NamedTuple):
 def _weighed(group: str, state: RecordedState | None) -> _WeighedState | None:
     if state is None:
         return None
-    members = sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.view.members)
+    members = sum(1 + (member_bytes(it) - MEMBER_BYTES) // AS_MEMBER_BYTES for it in state.view.members)
     return _WeighedState(group, state, max(members, 1))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.core.records import RecordBatch
 from agent.persistence.cluster_state import ClusterState
 from agent.simulation.whatif.recent_recordings import RecentRecordings
@@ -109,3 +111,11 @@ def test_what_members_hold_counts_as_well() -> None:
     record = b.classic_group(1, b.member("m", {"t": list(range(1_000))}), b.member("n", {"u": [0]}), group="orders")
     state_of(Log(1).add(record), kept)
     assert len(kept) == 2 + 1_000 // 25
+
+
+def test_what_members_are_called_counts_as_well() -> None:
+    """Strangers choose their names: at one for each member, 20,000 of them would be a gigabyte."""
+    kept = RecentRecordings()
+    long_named = replace(b.member("m"), client_id="c" * 30_000, client_host="h" * 30_000)
+    state_of(Log(1).add(b.classic_group(1, long_named, b.member("n"), group="orders")), kept)
+    assert 60 <= len(kept) <= 65
