@@ -126,7 +126,7 @@ class AnalyzerStates:
             self._decode_runs = msgspec.msgpack.Decoder(watches.plain).decode
             plain = generic(tuple, msgspec.Raw, int | None, str, msgspec.Raw)
             group = Form(plain, group.layout, self._pack_group)
-        groups = forms.of(generic(dict, str, group))
+        groups = forms.mapping(dict, str, group)
         if forms.version >= APART_SINCE:
             groups = groups._replace(unpack=self._unpack_groups)
         self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})

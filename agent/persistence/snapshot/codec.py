@@ -137,11 +137,11 @@ class Forms:
         if origin in (Union, types.UnionType):
             return self._optional(args)
         if origin is Counter:
-            return self._mapping(Counter, args[0], int)
+            return self.mapping(Counter, args[0], int)
         if origin is dict or (origin is not None and issubclass(origin, Mapping)):
             if args[0] == Slot:
                 return self._by_slot(args[1])
-            return self._mapping(dict, *args)
+            return self.mapping(dict, *args)
         if origin in (list, deque, set) or (origin is tuple and args[1:] == (Ellipsis,)):
             return self._collection(origin, args[0])
         if origin is tuple:
@@ -197,7 +197,9 @@ class Forms:
             lambda value, by: None if value is None else unpack(value, by),
         )
 
-    def _mapping(self, cls: Any, key: Any, value: Any) -> Form:
+    def mapping(self, cls: Any, key: Any, value: Any) -> Form:
+        """How dicts of such keys and values are written; `of` keeps it, for types. Forms of a caller's own, which are
+        others each time, are given here: there they would be kept for ever."""
         keys = self.of(key)
         assert keys.is_plain, f"{key!r} is no key"
         if get_origin(value) in (Union, types.UnionType) and type(None) not in get_args(value):

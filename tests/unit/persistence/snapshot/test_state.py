@@ -24,7 +24,9 @@ from agent.core.events.recent import RecentEvents
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.transitions import LogPosition
 from agent.persistence.cluster_state import ClusterState, ReplayPosition
+from agent.persistence.snapshot.codec import forms_of
 from agent.persistence.snapshot.errors import UnwritableState
+from agent.persistence.snapshot.migrations import FORMAT
 from analyzers import windows
 from analyzers.lost_members import LostMembersAnalyzer
 from tests.harness.state_digest import canonical_form, digest
@@ -248,3 +250,13 @@ def test_analyzers_are_put_together_when_they_are_asked_for() -> None:
             break
     put_together = {name for name, it in watched.items() if getattr(it, waiting) is None}
     assert changed <= put_together < watched.keys()
+
+
+def test_a_state_that_is_gone_leaves_nothing_behind() -> None:
+    """A stream makes one for each batch, in a process that goes on for months."""
+    forms = forms_of(FORMAT)
+    ClusterState(ALL)
+    known = len(forms._forms)
+    for _ in range(3):
+        ClusterState(ALL)
+    assert len(forms._forms) == known
