@@ -69,7 +69,8 @@ class TargetAssignments(Generic[Topic, Target]):
         """Take an epoch: what changed since the one before. `owner_of` gives the owner's key of a member id."""
         owners = {self._owner.pop(member_id) for member_id in self._changed if member_id in self._owner}
         now: dict[str, frozenset[TargetSlot]] = {}
-        for member_id in self._changed & self.latest.keys():
+        # In an order that no process has of its own: two may stand under one owner, where strangers write.
+        for member_id in sorted(self._changed & self.latest.keys()):
             owner = self._owner[member_id] = owner_of(member_id)
             now[owner] = frozenset(self.slots_of(self.latest[member_id]))
         self._changed.clear()

@@ -567,3 +567,15 @@ def test_thousands_of_members_join_one_after_another() -> None:
     changes = of(transitions, AssignmentChanged)
     assert (len(changes), changes[-1].assigned, changes[-1].gained) == (1500, 1500, 1)
     assert len(of(transitions, MemberJoined)) == 1500
+
+
+def test_of_members_with_one_static_id_the_last_by_name_has_its_targets_in_every_process() -> None:
+    """No coordinator writes such; who may write to the topic can, and all processes are to tell the same."""
+    log = Log()
+    pairs = [(f"a-{number}", f"b-{number}", f"I{number}") for number in range(20)]
+    log.add(*(b.c_member(it, instance_id=name) for *ids, name in pairs for it in ids), b.c_epoch(2))
+    for first, last, name in pairs:
+        log.add(b.c_target(first, {name: [1, 2]}), b.c_target(last, {name: [3]}))
+    log.add(b.c_target_epoch(2))
+    (change,) = of(log.replayed()[1], AssignmentChanged)
+    assert (change.assigned, change.gained, change.lost) == (20, 20, 0)
