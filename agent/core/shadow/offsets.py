@@ -68,6 +68,11 @@ class MovedPositions:
         if before is None or before[0] != commit.offset:
             known[slot] = commit.offset, commit.commit_ms
 
+    def drop(self, group: str, slot: tuple[str, int]) -> None:
+        """A position was deleted: what is committed there next has moved."""
+        if (known := self.groups.get(group)) is not None:
+            known.pop(slot, None)
+
     def moved_ms(self, group: str, topic: str, partition: int) -> int | None:
         """When a position last moved; None: not known."""
         found = self.groups.get(group, {}).get((topic, partition))
@@ -199,7 +204,7 @@ class CommittedOffsets:
             self._fresh.pop(number, None)
         self.version += 1
         slots = self._groups[group]
-        del slots[number]
+        self.moved.drop(group, slots.pop(number))
         if not slots:
             del self._groups[group]
         return commit

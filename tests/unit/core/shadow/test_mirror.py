@@ -260,3 +260,17 @@ def test_records_that_a_kept_mirror_has_counted_too_count_once() -> None:
     cluster.forget(0)
     cluster.put(Log().add(commit(), commit(), commit()).mirror())
     assert cluster.record_counts()["offset_commit"] == 3
+
+
+def test_when_a_position_moved_is_forgotten_with_it() -> None:
+    """Else topics that come and go would fill memory, and one that is made anew would seem to stand since before."""
+    log = Log().add(b.classic_group(1, b.member("m", {"t": [0]})))
+    mirror = log.mirror()
+    mirror.moved.follow(GROUP)
+    log.add(b.commit(offset=5, at_ms=T0)).add(b.uncommit())
+    for record in log.records[1:]:
+        mirror.replay(record)
+    assert mirror.moved.groups == {GROUP: {}}
+    log.add(b.commit(offset=5, at_ms=T0 + 60_000))
+    mirror.replay(log.records[-1])
+    assert mirror.moved.moved_ms(GROUP, "t", 0) == T0 + 60_000
