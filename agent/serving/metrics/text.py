@@ -4,6 +4,7 @@ a sample. What is written here is what it would write, to the byte; a test holds
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -84,12 +85,16 @@ MAX_LABEL = 200
 """Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
 
 
+_SEEMS_CHANGED = re.compile(r"~[0-9a-f]{8}\Z")
+
+
 def safe_label(text: str) -> str:
     """A stranger's text as a label value: printable, and of at most `MAX_LABEL` characters.
 
-    What had to be changed ends in `~` and a hash of the original, so that two groups never become one series.
+    What had to be changed ends in `~` and a hash of the original, and so does what ends like that as it is: so two
+    groups never become one series, however one of them is called.
     """
-    if text.isprintable() and len(text) <= MAX_LABEL:
+    if text.isprintable() and len(text) <= MAX_LABEL and not _SEEMS_CHANGED.search(text):
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:MAX_LABEL])

@@ -346,6 +346,15 @@ def test_labels_that_were_changed_stay_apart() -> None:
     assert len({safe_label(text) for text in texts}) == len(texts)
 
 
+@pytest.mark.parametrize("text", ["x\n", "x" * (MAX_LABEL + 1), "x~0123abcd"])
+def test_a_name_like_anothers_label_has_another_label(text: str) -> None:
+    label = safe_label(text)
+    assert label != text
+    assert safe_label(label) not in (label, text)
+    assert len(safe_label(label)) <= MAX_LABEL
+    assert safe_label("team~payments") == "team~payments"
+
+
 def test_no_series_twice() -> None:
     """A topic that was given more partitions holds a group in two: the newer counts."""
     old = Log(partition=1).add(b.classic_group(4, b.member("a-1", {"t": [0]}), state_ms=b.T0))
