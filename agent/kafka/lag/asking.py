@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
+from agent.config.values import TOPIC_NAME
 from agent.core.end_offsets import PartitionId
 from agent.kafka.client import CertificateFiles, ignore_error, kafka_errors, new_admin_client, quiet
 from agent.kafka.source.client import misconfigured
@@ -58,7 +59,7 @@ class OffsetOutcome(StrEnum):
 @dataclass(slots=True)
 class OffsetAnswers:
     """Offsets by place, and the places without: because there is no such partition, because we may not ask, or
-    `failed` because of `errors`, which are counted."""
+    `failed` because of `errors`, which are counted. What can be no partition is in none of them."""
 
     offsets: dict[PartitionId, int] = field(default_factory=dict)
     missing: list[PartitionId] = field(default_factory=list)
@@ -109,9 +110,13 @@ class OffsetRequests:
     def _ask(
         self, asked: Mapping[PartitionId, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> OffsetAnswers:
+        names = {topic for topic in {topic for topic, _ in asked} if TOPIC_NAME.fullmatch(topic)}
+        # What strangers commit may be no topic's name and no partition's number. Brokers have none such, and the
+        # client raises for some of them before it asks for any.
+        askable = [item for item in asked.items() if item[0][0] in names and item[0][1] >= 0]
         out = OffsetAnswers()
         timeout_s, given_up = TIMEOUT_S, 0
-        for batch in self._batches(list(asked.items())):
+        for batch in self._batches(askable):
             specs = {TopicPartition(topic, partition): spec for (topic, partition), spec in batch}
             answered, failed = len(out.offsets), len(out.failed)
             try:
@@ -142,7 +147,7 @@ class OffsetRequests:
         ids: dict[str, bytes] = {}
         missing: set[str] = set()
         timeout_s, given_up = TIMEOUT_S, 0
-        for batch in self._batches([topic for topic in topics if topic], TOPICS):
+        for batch in self._batches([topic for topic in topics if TOPIC_NAME.fullmatch(topic)], TOPICS):
             if given_up == MAX_FAILED_BATCHES:
                 break
             answered = len(ids) + len(missing)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from agent.kafka.lag import asking
 from agent.kafka.lag.watch import LagWatcher
 from tests.waiting import until
 
@@ -25,3 +28,12 @@ def test_it_looks_at_its_interval_however_long_brokers_were_away() -> None:
         until(lambda: watch.looks >= 8)
     finally:
         watch.stop()
+
+
+def test_what_can_be_no_partition_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client raises for it: one record of a stranger would end the watch for all groups."""
+    monkeypatch.setattr(asking, "TIMEOUT_S", 0.1)
+    wanted = {"t": {-1: 5, 0: 7}, "": {0: 5}, "a\0b": {0: 5}, "x" * 32_767: {0: 5}}
+    watch = LagWatcher({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, lambda: wanted)
+    assert not watch.look(0.0), "nobody answers"
+    assert watch.requests["failed"] >= 1, "the others are asked for all the same"
