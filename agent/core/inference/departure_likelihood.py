@@ -241,7 +241,7 @@ def _after_a_commit(
         out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, limits.poll_ms, interval, limits.library)
     if limits.may_commit_unmoved and activity.last_moved_ms is not None:
         # It goes on committing what does not move: only for how long nothing moved tells a stall.
-        works = exp(-(last - activity.last_moved_ms) / interval)
+        works = exp(-max(last - activity.last_moved_ms, 0) / interval)
         stalled = UniformInterval(1 - works, last, last + interval + P.poll_check_ms)
         out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
         out[Cause.MEMBER_LEFT] = scale_times(out[Cause.MEMBER_LEFT], falls_idle + (1 - falls_idle) * works)
@@ -372,7 +372,7 @@ def kip848_departure_probabilities(
         out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, last, interval, until_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
         idle = P.idle_member_share
-        works = 1.0 if committed is None else idle + (1 - idle) * exp(-(at_ms - last) / interval)
+        works = 1.0 if committed is None else idle + (1 - idle) * exp(-max(at_ms - last, 0) / interval)
         out[Cause.MEMBER_LEFT] = (UniformInterval(works, last, max(at_ms, last + interval)),)
     if member.rebalance_timeout_ms is not None and library.stall_end is StallEnd.REBALANCE_TIMEOUT:
         poll, since = member.rebalance_timeout_ms, last if committed is None else committed

@@ -10,6 +10,9 @@ from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.shadow.views import Member
 
+LATEST_INFERRED_MS = 1 << 53
+"""No rebalance is taken to have ended later: times are weighed as floats, which tell no milliseconds apart beyond."""
+
 Evidence = dict[str, Any]
 """One item of a `rebalance` event's `evidence`, by its `kind`."""
 

@@ -243,6 +243,27 @@ def test_a_clock_set_back_gives_no_negative_sync_time() -> None:
     assert only(transitions, Rebalanced).sync_ms == 0
 
 
+@pytest.mark.parametrize("state_ms", [1 << 62, (1 << 63) - 1])
+def test_a_time_that_no_clock_shows_is_replayed(state_ms: int) -> None:
+    log = Log().add(classic_group(1, A, state_ms=state_ms)).add(classic_group(2, B, state_ms=state_ms))
+    assert log.said()[-1] == ["rebalance", "member_left", "member_joined", "assignment_changed"]
+    # Up to version 1 the value has no time: then it is the record's.
+    log = Log().add(classic_group(1, A, version=1), after_ms=state_ms - T0)
+    log.add(classic_group(2, B, version=1), after_ms=0)
+    assert log.said()[-1] == ["rebalance", "member_left", "member_joined", "assignment_changed"]
+
+
+def test_a_clock_set_back_while_a_member_commits_what_does_not_move() -> None:
+    # Of an unknown library with one timeout for both: it may commit what does not move.
+    subscription = encode_payload(ConsumerProtocolSubscription(("t",), None, ()), 0)
+    a = member("a-1", {"t": [0]}, session_ms=45_000, rebalance_ms=45_000, subscription=subscription)
+    log = Log().add(classic_group(1, a))
+    for offset, at_ms in [(10, 7_200_000), (11, 7_205_000), (11, 5_000), (11, 10_000)]:
+        log.add(commit(offset=offset, at_ms=T0 + at_ms))
+    log.add(classic_group(2, state_ms=T0 + 15_000))
+    assert only(log.replayed()[1], MemberLeft).member.member_id == "a-1"
+
+
 def test_a_second_cooperative_round_moves_what_the_first_freed() -> None:
     log = Log().add(classic_group(1, member("a-1", {"t": [0, 1]}), protocol="cooperative-sticky"))
     log.add(classic_group(2, member("a-1", {"t": [0]}), member("b-1", {}), protocol="cooperative-sticky"))

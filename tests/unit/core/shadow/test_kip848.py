@@ -173,6 +173,16 @@ def test_a_target_alone_makes_no_member() -> None:
     assert (view.state, view.members) == ("Empty", ())
 
 
+def test_a_member_that_goes_after_the_clock_was_set_back() -> None:
+    log, script = Log(), ModernScript(CONSUMER, GROUP)
+    log.add(b.c_topics("t"), *script.join("a-1")).add(*script.heartbeat("a-1"))
+    log.add(b.commit(partition=0)).add(*script.join("b-1")).add(*script.heartbeat("a-1"))
+    log.add(*script.leave("a-1"), after_ms=-2 * 3_600_000)
+    left = of(log.replayed()[1], MemberLeft)[0]
+    assert left.inferred.member.member_id == "a-1"
+    assert 0 <= left.inferred.confidence <= 1
+
+
 # Static members.
 
 
