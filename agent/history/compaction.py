@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from agent.history.errors import HistoryError
 from agent.history.input_schema import EVENTS, check_columns
 from agent.history.opening import reading
-from agent.history.parquet_directory import CommitFailed, DataFile, OutputBusy, ParquetDirectory
+from agent.history.parquet_directory import DELTA_LOG, CommitFailed, DataFile, OutputBusy, ParquetDirectory
 from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
 
@@ -69,7 +69,7 @@ def compact(
     """
     if not root.is_dir():
         raise HistoryError(f"{root}: expected a directory of history or of rollups, there is none")
-    if (root / "_delta_log").is_dir() or any((it / "_delta_log").is_dir() for it in root.iterdir() if it.is_dir()):
+    if (root / DELTA_LOG).is_dir() or any((it / DELTA_LOG).is_dir() for it in root.iterdir() if it.is_dir()):
         raise HistoryError(f"{root}: expected a directory of Parquet, got a Delta table: OPTIMIZE is Delta's own")
     directory = ParquetDirectory(root, _tables(root))
     total = Compacted(0, 0, 0)

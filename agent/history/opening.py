@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import NO_HISTORY, HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns, check_names
-from agent.history.parquet_directory import DATE, ParquetDirectory
+from agent.history.parquet_directory import DATE, DELTA_LOG, ParquetDirectory
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
 from agent.persistence.export.log_clock import LogClock, decode_clock
 
@@ -66,7 +66,7 @@ def is_delta(path: str) -> bool:
     """Whether a Delta table is there."""
     here = local_path(path)
     if here is not None:
-        return (here / "_delta_log").is_dir()
+        return (here / DELTA_LOG).is_dir()
     with _deltalake(path) as lake:
         return bool(lake.DeltaTable.is_deltatable(_uri(path), storage_options=_storage_options()))
 

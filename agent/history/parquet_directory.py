@@ -56,6 +56,8 @@ from agent.common.files import sync_directory
 
 DATE = "date"
 ENDING = ".parquet"
+DELTA_LOG = "_delta_log"
+"""What a directory has that is a Delta table."""
 
 _LEASE, _LOCK, _JOURNAL = "_lease", "_lock", "_journal.json"
 _STAGING, _PINS = "staging", "pins"
@@ -112,7 +114,8 @@ class OutputBusy(Exception):
 
 
 class CommitFailed(Exception):
-    """A commit that cannot be made, or not be finished: what was staged is not there, or not as it must be."""
+    """A commit that cannot be made, or not be finished: what was staged is not there, or not as it must be; or what
+    is there is of another format."""
 
 
 class _Journal(msgspec.Struct, frozen=True):
@@ -178,6 +181,16 @@ class ParquetDirectory:
         with self._locked(fcntl.LOCK_SH):
             return all(_is_hidden(name) for name in os.listdir(self.root))
 
+    def check_format(self) -> None:
+        """Raises `CommitFailed` where a Delta table is there: its files would be taken for files of a day, and
+        removed, which its log does not know; and what is written beside them nobody would read."""
+        for place in dict.fromkeys((self.root, *(self.root / table for table in self.tables))):
+            if (place / DELTA_LOG).is_dir():
+                raise CommitFailed(
+                    f"{place}: expected a directory of Parquet, or none yet, got a Delta table: write it with kshadow"
+                    " spark and --format delta, or name another place"
+                )
+
     @contextmanager
     def lease(
         self, who: str, *, wait_s: float = 0.0, on_wait: Callable[[OutputBusy], None] | None = None
@@ -210,7 +223,11 @@ class ParquetDirectory:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """A directory of one's own below the root, for what is to be published; gone afterwards. Needs no lease."""
+        """A directory of one's own below the root, for what is to be published; gone afterwards. Needs no lease.
+
+        Raises `CommitFailed` where tables of another format are there.
+        """
+        self.check_format()
         self.root.mkdir(parents=True, exist_ok=True)
         with self._own(_STAGING) as (path, locked):
             locked.close()

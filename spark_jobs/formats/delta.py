@@ -10,21 +10,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from agent.history.days import Days
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.parquet_directory import DELTA_LOG, ENDING, ParquetDirectory
 from agent.tools.spark_submit.paths import local_directory
+from spark_jobs.errors import JobError
 from spark_jobs.formats.api import DATE, WAIT_S, check_takes, folder_of, laid_out, with_date
 from spark_jobs.formats.parquet import leased
 from spark_jobs.formats.s3_lease import S3Lease, is_s3
 from spark_jobs.writing import hadoop_files, list_files
 
-LOG = "_delta_log"
-
 
 class DeltaOutput:
     """A `TableOutput`: a table in each folder below `root`, on any of Hadoop's file systems."""
 
-    def __init__(self, spark: SparkSession, root: str, kind: str) -> None:
-        self._spark, self._root = spark, root.rstrip("/")
+    def __init__(self, spark: SparkSession, root: str, tables: Sequence[str], kind: str) -> None:
+        self._spark, self._root, self._tables = spark, root.rstrip("/"), tables
         self._who, self._here = f"kshadow spark {kind}", local_directory(root)
         self._lease = S3Lease(spark, f"{self._root}/_kshadow_lease", self._who) if is_s3(root) else None
         self._is_held = False
@@ -34,6 +33,7 @@ class DeltaOutput:
         """Here and on S3 a lease. Elsewhere nothing: who commits second, over the same days, fails or replaces
         them."""
         with self._leased(WAIT_S):
+            self._check_format()
             self._is_held = True
             try:
                 yield
@@ -44,7 +44,7 @@ class DeltaOutput:
         """But for what is hidden; a table's log is not."""
         files, make = hadoop_files(self._spark, self._root)
         names = [it.getPath().getName() for it in list_files(files, make(self._root))]
-        return not any(name == LOG or not name.startswith(("_", ".")) for name in names)
+        return not any(name == DELTA_LOG or not name.startswith(("_", ".")) for name in names)
 
     def replace(
         self, tables: Mapping[str, DataFrame], days: Mapping[str, Days] | None, order: Sequence[str] = ()
@@ -62,6 +62,7 @@ class DeltaOutput:
     def append(self, tables: Mapping[str, DataFrame], stream: str, batch_id: int, order: Sequence[str] = ()) -> None:
         """One commit for each table, which a batch that is made again finds done."""
         with self._leased(float("inf")):
+            self._check_format()
             self._check(tables)
             for name, table in tables.items():
                 writer = self._writer(table, order).mode("append")
@@ -71,6 +72,19 @@ class DeltaOutput:
         if self._here is not None:
             return leased(ParquetDirectory(self._here), self._who, wait_s)
         return nullcontext() if self._lease is None else self._lease.held(wait_s)
+
+    def _check_format(self) -> None:
+        """Raises `JobError` where Parquet lies in place of a table: once there is a Delta table, nobody reads it."""
+        for name in self._tables:
+            path = self._path(name)
+            if is_delta(self._spark, path):
+                continue
+            files, make = hadoop_files(self._spark, path)
+            if _has_parquet(files, make(path)):
+                raise JobError(
+                    f"{path}: expected a Delta table, or none yet, got a directory of Parquet: write it with --format"
+                    " parquet, or name another place"
+                )
 
     def _check(self, tables: Mapping[str, DataFrame]) -> None:
         """Before the first commit: of tables that go together some would be written and some not."""
@@ -95,10 +109,23 @@ class DeltaOutput:
         return f"{self._root}/{folder}" if folder else self._root
 
 
+def _has_parquet(files: Any, path: Any) -> bool:
+    """Whether files lie below a directory, or in its folders of days, that are not Spark's own: those a run of ours
+    may have left that was killed before the table's first commit."""
+    for status in list_files(files, path):
+        name = status.getPath().getName()
+        if status.isDirectory():
+            if name.startswith(f"{DATE}=") and _has_parquet(files, status.getPath()):
+                return True
+        elif name.endswith(ENDING) and not name.startswith(("_", ".", "part-")):
+            return True
+    return False
+
+
 def is_delta(spark: SparkSession, path: str) -> bool:
     """Whether a Delta table is there."""
     files, make = hadoop_files(spark, path)
-    return bool(files.exists(make(f"{path}/{LOG}")))
+    return bool(files.exists(make(f"{path}/{DELTA_LOG}")))
 
 
 def read_delta(spark: SparkSession, path: str) -> DataFrame:

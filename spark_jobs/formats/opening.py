@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 
 from agent.history.days import Days
 from agent.history.errors import HistoryError
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.parquet_directory import DELTA_LOG, ParquetDirectory
 from agent.tools.spark_submit.paths import ICEBERG, local_directory
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import DATE, TableOutput, folder_of, is_of
-from spark_jobs.formats.delta import LOG, DeltaOutput, is_delta, read_delta
+from spark_jobs.formats.delta import DeltaOutput, is_delta, read_delta
 from spark_jobs.formats.iceberg import IcebergOutput, read_iceberg, table_name
 from spark_jobs.formats.parquet import ParquetOutput
 from spark_jobs.writing import hadoop_files, list_files
@@ -28,7 +28,7 @@ def open_output(spark: SparkSession, form: str, out: str, tables: Sequence[str],
         case "iceberg":
             return IcebergOutput(spark, out, tables)
         case "delta":
-            return DeltaOutput(spark, out, kind)
+            return DeltaOutput(spark, out, tables, kind)
         case _:
             root = local_directory(out)
             if root is None:
@@ -44,7 +44,7 @@ def pinned(places: Sequence[str], first: str | None = None, last: str | None = N
         out, names = [], {}
         for place in places:
             here = local_directory(place)
-            if here is None or not here.is_dir() or (here / LOG).is_dir():
+            if here is None or not here.is_dir() or (here / DELTA_LOG).is_dir():
                 out.append(place)
                 continue
             pin = held.enter_context(ParquetDirectory(here).pin(first, last))

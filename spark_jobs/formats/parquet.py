@@ -24,8 +24,9 @@ class ParquetOutput:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The directory's lease. Raises `OutputHeld`."""
+        """The directory's lease. Raises `OutputHeld`; `CommitFailed` for tables of another format."""
         with leased(self._directory, self._who, WAIT_S) as self._lease:
+            self._directory.check_format()
             yield
 
     def is_empty(self) -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, LongType, StringType, StructType
 
 from agent.history.days import Days
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.parquet_directory import CommitFailed, ParquetDirectory
 from agent.history.tables import ROLLED_UP
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import OutputHeld, TableOutput, is_of
@@ -123,6 +123,32 @@ def test_a_table_that_cannot_take_the_rows_is_refused_before_any_is_written(
             write()
         assert refused.value.code == 2
         assert dates_of(spark, place.at, "groups") == [], "they are written together"
+
+
+def test_tables_of_another_format_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A Delta table in place of Parquet would hide the days that it lacks, Parquet would take the table's files."""
+    for there, asked, said in (
+        ("parquet", "delta", "expected a Delta table, or none yet, got a directory of Parquet"),
+        ("delta", "parquet", "expected a directory of Parquet, or none yet, got a Delta table"),
+    ):
+        place = Place(spark, there, tmp_path / there)
+        place.replace(1)
+        other = Place(spark, asked, tmp_path / there)
+        for write in (
+            lambda other=other: other.replace(2, DAYS[:1], Days(DAYS[0], DAYS[0])),
+            lambda other=other: other.append(2, batch=0),
+        ):
+            with pytest.raises((JobError, CommitFailed), match=f"/out/groups: {said}"):
+                write()
+        assert place.read() == each(1)
+
+
+def test_what_a_killed_job_left_of_a_new_delta_table_is_no_hindrance(spark: SparkSession, tmp_path: Path) -> None:
+    place = Place(spark, "delta", tmp_path)
+    for table in TABLES:
+        place.rows(1).write.partitionBy("date").parquet(f"{tmp_path}/out/{table}")
+    place.replace(2)
+    assert place.read() == each(2)
 
 
 @pytest.mark.thorough

@@ -182,6 +182,16 @@ def beside(root: Path) -> Path:
     return root.parent / f".{root.name}.kshadow"
 
 
+@pytest.mark.parametrize("where", ["", "groups"])
+def test_a_delta_table_is_left_alone(tmp_path: Path, where: str) -> None:
+    """Its files would be taken for those of its days, and removed."""
+    stage(tmp_path, 1, table="groups")
+    (tmp_path / where / "_delta_log").mkdir()
+    with pytest.raises(CommitFailed, match=f"^{tmp_path / where}: expected a directory of Parquet, .* Delta table"):
+        write(ParquetDirectory(tmp_path, ("groups",)), "rollup", 2, replaces=of_days(DAYS[0], DAYS[-1]))
+    assert values(tmp_path / "groups") == each(1)
+
+
 def test_a_staging_that_is_gone_is_an_error(directory: ParquetDirectory) -> None:
     write(directory, "rollup", 1)
     with directory.lease("a test") as lease, pytest.raises(CommitFailed, match="it is not there"):

@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from agent.history.parquet_directory import CommitFailed
+from agent.tools.spark_submit.jobs import Rollup, text_of
+from spark_jobs import main
 from spark_jobs.errors import explained
 from tests import DATA
 
@@ -210,3 +213,16 @@ def test_what_spark_really_says(name: str, code: int, sentence: str) -> None:
 def test_there_is_a_sentence_for_each() -> None:
     (mark,) = (it for it in test_what_spark_really_says.pytestmark if it.name == "parametrize")  # type: ignore[attr-defined]
     assert {it[0] for it in mark.args[1]} == set(REAL)
+
+
+def test_a_commit_that_cannot_be_made_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where the journal of one that was broken off is damaged."""
+
+    def fail(_job: object) -> int:
+        raise CommitFailed("/out/_journal.json: expected the journal of a commit")
+
+    monkeypatch.setattr(main, "_run", fail)
+    assert main.main([text_of(Rollup(history=("/h",), out="/out"))]) == 2
+    assert capsys.readouterr().err == "Error: /out/_journal.json: expected the journal of a commit\n"
