@@ -133,6 +133,16 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         " anew",
     ),
     (
+        r"FileNotFoundException: ([^\n]*?) \((Permission denied|Read-only file system)\)",
+        Unreachable,
+        "{0}: {1}: expected that this user may read and write there",
+    ),
+    (
+        r"(?:AccessControlException|AccessDeniedException): ([^\n]*)",
+        Unreachable,
+        "the file system does not let us in: {0}",
+    ),
+    (
         r"Mkdirs failed to create (\S+)",
         Unreachable,
         "{0}: it cannot be made: expected a directory that this user may write to",
@@ -149,12 +159,22 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "the checkpoint cannot be gone on from: expected a stream of {1} sources, one of {0} made it: " + _ANEW,
     ),
     (
+        r"(CONCURRENT_STREAM_LOG_UPDATE\][^\n]*"
+        r"|Rename destination [^\n]*/(?:state|offsets|commits|sources)/[^\n]* already exists)",
+        JobError,
+        "another stream goes on from the same checkpoint ({0}): let one of them run",
+    ),
+    (
         r"(STATE_STORE_\w+[^\n]*|Incomplete log file[^\n]*|CHECKPOINT_\w+[^\n]*|Unsupported log version[^\n]*"
         r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA[^\n]*)",
         JobError,
         "the checkpoint cannot be gone on from: {0}: " + _ANEW,
     ),
-    (r"(No space left on device|Disk quota exceeded)", JobFailed, "{0}"),
+    (
+        r"(No space left on device|Disk quota exceeded)",
+        JobFailed,
+        "{0}: where the job writes, or where Spark keeps what it works on (spark.local.dir, /tmp by default)",
+    ),
     (
         r"(OutOfMemoryError[^\n]*)",
         JobFailed,

@@ -14,7 +14,6 @@ from importlib import import_module
 
 from agent.common.sanitize import printable
 from agent.history.errors import HistoryUnreachable, error_of
-from agent.history.parquet_directory import CommitFailed
 from agent.kafka.source.errors import SourcePathError
 from agent.tools.spark_submit.jobs import Backfill, Job, Report, Rollup, Stream, job_of
 from spark_jobs.errors import JobError, Unreachable, explained
@@ -37,8 +36,6 @@ def main(arguments: list[str]) -> int:
             raise
         found = error_of(error)
         return _said((Unreachable if isinstance(found, HistoryUnreachable) else JobError)(str(found)))
-    except CommitFailed as error:
-        return _said(JobError(str(error)))
     except (SourcePathError, ValueError) as error:
         return _said((Unreachable if isinstance(error.__cause__, PermissionError) else JobError)(str(error)))
     except Exception as error:

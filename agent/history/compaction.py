@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from agent.history.errors import HistoryError
 from agent.history.input_schema import EVENTS, check_columns
 from agent.history.opening import reading
-from agent.history.parquet_directory import DELTA_LOG, CommitFailed, DataFile, OutputBusy, ParquetDirectory
+from agent.history.parquet_directory import DELTA_LOG, DataFile, OutputBusy, ParquetDirectory
 from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
 
@@ -82,7 +82,7 @@ def compact(
                     label = f"{LABEL}-{uuid.uuid4().hex}"
                     lease.publish(staging, label, replaces=lambda file, taken=taken: file.path in taken)  # type: ignore[misc]
                 total = Compacted(total.files + len(taken), total.days + len(portion), total.rows + rows)
-    except (OutputBusy, CommitFailed) as error:
+    except OutputBusy as error:
         raise HistoryError(str(error)) from error
     return total
 

@@ -15,7 +15,8 @@ class HistoryUnreachable(HistoryError):
 
 def error_of(error: OSError, where: str = "") -> HistoryError:
     """What an error of the system comes to, `where` it was ("": where it says itself)."""
-    place = where or error.filename
+    # Of a rename it is the place to which something goes: what goes there is ours.
+    place = where or error.filename2 or error.filename
     if isinstance(error, FileExistsError):
         return HistoryError(f"{place}: expected a directory, or none yet, got a file")
     is_wrong_path = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)

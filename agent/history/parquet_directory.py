@@ -53,6 +53,7 @@ import msgspec
 
 from agent.common.clock import now_ms
 from agent.common.files import sync_directory
+from agent.history.errors import HistoryError
 
 DATE = "date"
 ENDING = ".parquet"
@@ -60,6 +61,8 @@ DELTA_LOG = "_delta_log"
 """What a directory has that is a Delta table."""
 
 _LEASE, _LOCK, _JOURNAL = "_lease", "_lock", "_journal.json"
+LEASE_FILES = (_LEASE, _LOCK)
+"""What a lease leaves in its directory."""
 _STAGING, _PINS = "staging", "pins"
 _BELOW = "_scratch"
 _ALIVE = ".alive"
@@ -113,7 +116,7 @@ class OutputBusy(Exception):
         self.root, self.holder = root, holder
 
 
-class CommitFailed(Exception):
+class CommitFailed(HistoryError):
     """A commit that cannot be made, or not be finished: what was staged is not there, or not as it must be; or what
     is there is of another format."""
 
@@ -211,8 +214,9 @@ class ParquetDirectory:
                 time.sleep(_POLL_S)
             file.seek(0)
             file.truncate()
-            file.write(msgspec.json.encode(Holder(who, os.getpid(), socket.gethostname(), now_ms())))
-            file.flush()
+            with _telling(self.root / _LEASE):
+                file.write(msgspec.json.encode(Holder(who, os.getpid(), socket.gethostname(), now_ms())))
+                file.flush()
             try:
                 with self._locked(fcntl.LOCK_EX):
                     self._sweep()
@@ -471,7 +475,8 @@ def _without_rows(path: Path, staging: Path) -> Path:
 def _write_journal(root: Path, journal: _Journal) -> None:
     path = root / _JOURNAL
     partial = path.with_suffix(".partial")
-    partial.write_bytes(msgspec.json.encode(journal))
+    with _telling(partial):
+        partial.write_bytes(msgspec.json.encode(journal))
     _sync_file(partial)
     partial.replace(path)
     sync_directory(root)
@@ -480,9 +485,19 @@ def _write_journal(root: Path, journal: _Journal) -> None:
 def _sync_file(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with _telling(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    """Errors of what is open by a path say it; of a full disk they do not by themselves."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 class _Locked:

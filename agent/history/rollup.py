@@ -34,7 +34,7 @@ from agent.history.opening import (
     local_path,
     open_tables,
 )
-from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, Replaces, of_days
+from agent.history.parquet_directory import OutputBusy, ParquetDirectory, Replaces, of_days
 from agent.history.planning import (
     NOT_DATED,
     days_asked,
@@ -129,10 +129,10 @@ def roll_up(
             for name in ROLLED_UP:
                 _write_by_date(db, aside, name, staging / name)
             lease.publish(staging, LABEL, _replaced(within))
-        except (OutputBusy, CommitFailed) as error:
+        except OutputBusy as error:
             raise HistoryError(str(error)) from None
         except OSError as error:
-            raise error_of(error, out) from None
+            raise error_of(error, "" if error.filename else out) from None
     return RolledUp(believed, left_out, within, counts, still_open)
 
 

@@ -9,7 +9,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -20,18 +20,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from agent.config.values import Address, parse_address
+from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.checkpoint import claim
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Kafka, Stream
+from agent.tools.spark_submit.paths import local_directory
 from spark_jobs.backfill.job import ORDER, driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
 from spark_jobs.errors import JobError
-from spark_jobs.formats.api import HISTORY
+from spark_jobs.formats.api import HISTORY, WAIT_S
 from spark_jobs.formats.delta import is_delta
 from spark_jobs.formats.opening import conformed, open_output
+from spark_jobs.formats.parquet import leased
 from spark_jobs.history import FILES, from_columns, from_json
 from spark_jobs.kafka import assigned, readable
 from spark_jobs.log_clocks import keep_clock
@@ -58,10 +61,22 @@ def run(job: Stream) -> int:
 
 def follow(spark: SparkSession, job: Stream) -> int:
     """The same in a session. Raises `JobError` where the checkpoint or the tables are another stream's."""
-    try:
-        claim(job, HadoopFileSystem(spark))
-    except SubmitError as error:
-        raise JobError(str(error)) from error
+    with _held(job.checkpoint):
+        try:
+            claim(job, HadoopFileSystem(spark))
+        except SubmitError as error:
+            raise JobError(str(error)) from error
+        return _follow(spark, job)
+
+
+def _held(checkpoint: str) -> AbstractContextManager[object]:
+    """Be the only one who goes on from a checkpoint on this machine. Spark finds out that it is not when a batch
+    ends; by then both may have written the batch."""
+    here = local_directory(checkpoint)
+    return nullcontext() if here is None else leased(ParquetDirectory(here), "kshadow spark stream", WAIT_S)
+
+
+def _follow(spark: SparkSession, job: Stream) -> int:
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
     rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
     trigger: dict[str, Any] = {"availableNow": True}

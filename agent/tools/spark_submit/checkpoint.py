@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import asdict, replace
 
+from agent.history.parquet_directory import LEASE_FILES
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
-from agent.tools.spark_submit.paths import local, writes_to
+from agent.tools.spark_submit.paths import local, local_directory, writes_to
 
 MARK, OUT_MARK = "kshadow.json", "_kshadow.json"
 STARTS = "kshadow-starts"
@@ -102,9 +103,12 @@ def claim(job: Stream, files: Files) -> None:
 
 
 def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwner | None:
+    if out is not None and _place(out) == _place(job.checkpoint):
+        raise SubmitError(f"--checkpoint {job.checkpoint}: expected a directory of its own, got that of --out")
     owner: CheckpointOwner | None = _read(files, f"{job.checkpoint}/{MARK}", CheckpointOwner)
     # What begins with a dot is a file that was not written to its end.
-    there = sorted(it for it in files.names(job.checkpoint) if not it.startswith("."))
+    names = (it for it in files.names(job.checkpoint) if not it.startswith("."))
+    there = sorted(it for it in names if it not in LEASE_FILES)
     if owner is None and there and STARTS not in there:
         raise SubmitError(_unowned(job.checkpoint, there))
     tables: Tables | None = None if out is None else _read(files, f"{out}/{OUT_MARK}", Tables)
@@ -119,6 +123,12 @@ def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwne
             " name another --out, or that --checkpoint"
         )
     return owner
+
+
+def _place(path: str) -> str:
+    """A directory by its one name, as far as this machine knows it."""
+    here = local_directory(path)
+    return path.rstrip("/") if here is None else os.path.realpath(here)
 
 
 def _unowned(checkpoint: str, there: list[str]) -> str:

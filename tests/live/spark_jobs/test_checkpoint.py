@@ -8,12 +8,28 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from agent.history.parquet_directory import LEASE_FILES, ParquetDirectory
 from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, claim
 from agent.tools.spark_submit.jobs import Stream
 from spark_jobs.errors import JobError
 from spark_jobs.streams.job import follow
 from spark_jobs.writing import HadoopFileSystem
 from tests.live.spark_jobs.test_history_stream import tell
+
+
+def test_a_second_stream_of_a_checkpoint_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would write a batch that was planned and not written: Spark finds out only when it ends."""
+    monkeypatch.setattr("spark_jobs.streams.job.WAIT_S", 0.2)
+    tell(tmp_path / "history", [1])
+    places = {"out": str(tmp_path / "out"), "checkpoint": str(tmp_path / "checkpoint")}
+    job = Stream(reads="history", history=str(tmp_path / "history"), available_now=True, **places)
+    with ParquetDirectory(tmp_path / "checkpoint").lease("kshadow spark stream"):
+        with pytest.raises(JobError, match="/checkpoint: expected nobody else writing there; kshadow spark stream"):
+            follow(spark, job)
+        assert not (tmp_path / "out").exists()
+    assert follow(spark, job) == 0, "what the lease has left is nothing of a stranger"
 
 
 def test_tables_of_another_checkpoint_are_not_written_over(spark: SparkSession, tmp_path: Path) -> None:
@@ -43,5 +59,6 @@ def test_tables_of_another_checkpoint_are_not_written_over(spark: SparkSession, 
             follow(spark, msgspec.structs.replace(job, **changed))
         assert said in str(refused.value)
         assert refused.value.code == 2
-    assert sorted(it.name for it in (tmp_path / "checkpoint").iterdir() if it.suffix != ".crc") == [MARK, "metadata"]
+    kept = {it.name for it in (tmp_path / "checkpoint").iterdir() if it.suffix != ".crc"}
+    assert kept - set(LEASE_FILES) == {MARK, "metadata"}
     assert [it.name for it in (tmp_path / "out").iterdir() if it.suffix != ".crc"] == [OUT_MARK]

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -190,6 +191,13 @@ def test_an_output_that_is_written_to_is_refused(place: Place, tmp_path: Path) -
         said = refused("rollup", "--history", place.history, "--out", tmp_path)
     assert "somebody else" in said
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_commit_that_cannot_be_finished_is_told_to_readers(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.rollups, tmp_path / "rollups")
+    (tmp_path / "rollups" / "_journal.json").write_text("{")
+    said = refused("query", "--rollups", tmp_path / "rollups", "SELECT 1")
+    assert said.startswith(f"{tmp_path}/rollups/_journal.json: expected the journal of a commit")
 
 
 def test_refusals(place: Place, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from agent.history import parquet_directory
+from agent.history.errors import error_of
 from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, of_days
 
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
@@ -261,6 +263,32 @@ def test_an_error_within_a_commit_leaves_it_to_be_finished(
     assert values(directory.root) == each(2)
     with directory.lease("a test"):
         assert left(directory.root) == {"_lease", "_lock"}
+
+
+def test_a_day_that_may_not_be_written_to_is_named(
+    directory: ParquetDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if target.suffix == ".parquet":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self), None, str(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(PermissionError) as denied:
+        write(directory, "rollup", 1, DAYS[:1])
+    assert str(error_of(denied.value)) == f"{directory.root}/date={DAYS[0]}/rollup.parquet: Permission denied"
+
+
+def test_a_full_disk_is_told_by_the_file(directory: ParquetDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        write(directory, "rollup", 1, DAYS[:1])
+    assert Path(error.value.filename).suffix == ".parquet"
 
 
 def test_a_journal_whose_files_are_gone_says_what_to_do(directory: ParquetDirectory) -> None:

@@ -54,6 +54,29 @@ from tests import DATA
         ),
         # 9: the disk is full
         ("java.io.IOException: No space left on device", 1, "No space left on device"),
+        (
+            "java.io.FileNotFoundException: /out/groups/_delta_log/.0.tmp (Permission denied)",
+            3,
+            "/out/groups/_delta_log/.0.tmp: Permission denied: expected that this user may",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: s3a://lake/out/groups: PUT 0-byte object: AccessDenied",
+            3,
+            "the file system does not let us in: s3a://lake/out/groups: PUT",
+        ),
+        # two streams, one checkpoint, where no lease keeps the second away
+        (
+            "[STREAM_FAILED] Query [id = a] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent"
+            " update to the log. Multiple streaming jobs detected for 3.",
+            2,
+            "another stream goes on from the same checkpoint (CONCURRENT",
+        ),
+        (
+            "[STREAM_FAILED] Query [id = a] terminated with exception: Rename destination"
+            " hdfs:/ck/state/0/_metadata/v2/0 already exists. SQLSTATE: XXKST",
+            2,
+            "another stream goes on from the same checkpoint (Rename",
+        ),
         # 10: not enough memory
         ("java.lang.OutOfMemoryError: Java heap space", 1, "give the driver more"),
         # 11: too little CPU

@@ -55,6 +55,16 @@ def test_another_stream_is_refused(tmp_path: Path, changed: dict[str, object], s
         assert said in str(error.value)
 
 
+def test_a_checkpoint_among_its_tables_is_refused(tmp_path: Path) -> None:
+    """Each has a lease of its own, for which the stream would wait for ever in the other's place."""
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    for checkpoint in (f"{tmp_path}/out/", f"{tmp_path}/link"):
+        with pytest.raises(SubmitError, match=r"expected a directory of its own, got that of --out$"):
+            check_checkpoint(stream(tmp_path, checkpoint=checkpoint))
+    with pytest.raises(SubmitError, match="expected a directory of its own"):
+        claim(stream(tmp_path, out="s3a://b/out/", checkpoint="s3a://b/out", format="delta"))
+
+
 def test_tables_that_were_moved_go_on(tmp_path: Path) -> None:
     claim(stream(tmp_path))
     (tmp_path / "out").rename(tmp_path / "moved")
