@@ -21,6 +21,7 @@ from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row,
 from agent.history.errors import NO_HISTORY
 from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
+from agent.history.rolling import AHEAD_MS
 from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
 from agent.persistence.export.columns import (
@@ -94,8 +95,10 @@ class HistoryAnswers(Answers):
         self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
         if not self._columns:
             raise no_events([path])
-        newest_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS at_ms FROM history")["at_ms"]
-        self.now_ms = min(max(newest_ms, clock_ms), now_ms())
+        here_ms = now_ms()
+        # One event dated years ahead would end a history of last year today, and `--since 2h` find nothing in it.
+        newest = f"SELECT coalesce(max(at_ms), 0) AS at_ms FROM history WHERE at_ms <= {here_ms + AHEAD_MS}"
+        self.now_ms = min(max(one_row(db, newest)["at_ms"], clock_ms), here_ms)
 
     def groups(self) -> list[JsonObject]:
         """How groups stand is not known."""

@@ -202,6 +202,17 @@ def test_time_goes_on_after_the_last_event(place: Place, tmp_path: Path) -> None
     assert ends() < iso_time(now_ms() + DAY_MS), "no later than now"
 
 
+def test_an_event_of_a_time_that_cannot_be_ends_no_history(place: Place, tmp_path: Path) -> None:
+    """`--since` counts from the end: of a history of last year nothing would be found."""
+    bounds = ("timeline", place.group, "--since", "1d", "--from")
+    expected = rows(*bounds, place.history)
+    assert expected
+    history = shutil.copytree(place.history, tmp_path / "history")
+    newest = max(rows("timeline", place.group, "--from", place.history), key=lambda event: event["at_ms"])
+    write([{**newest, "event_id": "ahead", "at_ms": 253_402_300_799_000}], history)
+    assert [event for event in rows(*bounds, history) if event["event_id"] != "ahead"] == expected
+
+
 def test_of_an_event_that_was_told_twice_rollups_and_answers_take_the_same(place: Place, tmp_path: Path) -> None:
     events = [event for event in events_of(place.records) if event["group"] == place.group]
     less = [{**it, "cause": "unknown", "sync_ms": None} if it["type"] == "rebalance" else it for it in events]
