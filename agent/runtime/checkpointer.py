@@ -351,7 +351,7 @@ class Checkpointer(BackgroundThread):
             try:
                 if is_last:
                     self._settle(all_of_them=True)
-                images = self._images(partitions)
+                images, unwritable = self._images(partitions)
                 is_given_up = self._stop.is_set if not is_last else lambda: False
                 if self._exports is not None and not self._wait_durable(timeout_s, is_given_up):
                     if is_given_up():
@@ -359,6 +359,8 @@ class Checkpointer(BackgroundThread):
                         return False
                     raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:.0f} s")
                 self._save(store, images)
+                if unwritable is not None:
+                    raise unwritable
             except (StoreError, UnwritableState) as error:
                 self._writes["failed"] += 1
                 if is_last:
@@ -413,9 +415,21 @@ class Checkpointer(BackgroundThread):
             return False
         return self._exports.wait_durable(max(deadline - time.monotonic(), 0.0), is_given_up)
 
-    def _images(self, partitions: Collection[int]) -> dict[int | None, _Image]:
-        """The partitions that changed, by number, and if any did, under None what spans them."""
+    def _images(self, partitions: Collection[int]) -> tuple[dict[int | None, _Image], UnwritableState | None]:
+        """The partitions that changed, by number, and if any did, under None what spans them; without those that
+        cannot be written, and why the first of them cannot. They keep nobody from the others' images."""
         out: dict[int | None, _Image] = {}
+        unwritable: UnwritableState | None = None
+
+        def add(number: int | None, position: ReplayPosition, snapshot: Snapshot, as_of_ms: int, cuts: int) -> None:
+            nonlocal unwritable
+            try:
+                blob = snapshot.encode(as_of_ms)
+            except UnwritableState as error:
+                unwritable = unwritable or error
+            else:
+                out[number] = _Image(position, blob, LogId(*snapshot.header.identity[:2]), cuts)
+
         now_s = time.monotonic()
         for number in sorted(partitions):
             with self._lock:
@@ -430,13 +444,12 @@ class Checkpointer(BackgroundThread):
             now_ms = clock.now_ms()
             as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
             self._say_left_out(snapshot)
-            out[number] = _Image(position, snapshot.encode(as_of_ms), LogId(*snapshot.header.identity[:2]), cuts)
+            add(number, position, snapshot, as_of_ms, cuts)
         if out and self._ledger.cluster is not None:
             with self._lock:
                 snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
-            log_id = LogId(*snapshot.header.identity[:2])
-            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()), log_id, 0)
-        return out
+            add(None, ReplayPosition(0, until_ms), snapshot, clock.now_ms(), 0)
+        return out, unwritable
 
     def _say_unsaved(self, partitions: Collection[int], error: Exception) -> None:
         """What is lost where a last snapshot fails, and from where it is read again."""

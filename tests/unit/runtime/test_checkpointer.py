@@ -14,7 +14,7 @@ import pytest
 from agent.core.events.events import event_of
 from agent.core.records import LogId
 from agent.kafka.source.progress import LogBounds
-from agent.persistence.cluster_state import ClusterState, ReplayPosition
+from agent.persistence.cluster_state import ClusterState, ReplayPosition, Snapshot
 from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits
@@ -432,6 +432,26 @@ def test_a_state_that_no_image_can_hold_is_said_and_ends_nothing(tmp_path, recor
     assert it.keeper.reading().error == "too large"
     assert it.keeper.save(it.state.partitions, 5)
     assert it.keeper.reading().error is None
+    it.keeper.finish(5)
+
+
+def test_a_state_that_no_image_can_hold_keeps_no_other_from_its_snapshot(tmp_path, records, monkeypatch):
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    one, *others = sorted(it.state.partitions)
+    encode = Snapshot.encode
+
+    def encode_others(snapshot, *given):
+        if snapshot.header.identity.partition == one:
+            raise UnwritableState("too large")
+        return encode(snapshot, *given)
+
+    monkeypatch.setattr(Snapshot, "encode", encode_others)
+    assert not it.keeper.save(it.state.partitions, 5)
+    assert it.keeper.reading().error == "too large"
+    stored = {path.name.split(".")[0] for path in (tmp_path / "cluster").glob("partition-*")}
+    assert stored == {f"partition-{number}" for number in others}
     it.keeper.finish(5)
 
 
