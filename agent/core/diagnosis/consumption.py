@@ -15,6 +15,11 @@ WINDOWS = 3
 """The current window and those before it: what is consumed "lately"."""
 
 
+MOST_RECORDS = 1 << 40
+"""Of a position in so short a time, a billion a second: who commits an offset beyond has consumed nothing of that,
+but moved there. Offsets are whatever clients commit, and sums of them are to be numbers that a snapshot can hold."""
+
+
 class WindowEndPositions(NamedTuple):
     """Positions as a window ended, as an image has them: of each the offset alone."""
 
@@ -111,7 +116,8 @@ class Consumption:
         # Without `max`: half the time, and every group is asked at once when metrics are scraped.
         offsets = self._offsets
         return {
-            slot: new if (new := offsets[place] - began[place]) > 0 else 0 for slot, place in self._places.items()
+            slot: new if 0 < (new := offsets[place] - began[place]) <= MOST_RECORDS else 0
+            for slot, place in self._places.items()
         }
 
     # Snapshots.

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding, FindingState
+from agent.core.inference.stopped_time import MOST_STOPPED_MS
 from agent.core.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, Transition
 from agent.core.state_fields import StateFields
 
@@ -45,7 +46,8 @@ class PartitionCounts:
             case Rebalanced(group=group):
                 self.rebalances.setdefault(group, Counter())[item.inferred.cause] += 1
                 if item.stopped_partition_ms is not None:
-                    self.stopped_ms[group] = self.stopped_ms.get(group, 0) + item.stopped_partition_ms
+                    stopped_ms = self.stopped_ms.get(group, 0) + item.stopped_partition_ms
+                    self.stopped_ms[group] = min(stopped_ms, MOST_STOPPED_MS)
             case MemberLeft(group=group, inferred=inferred):
                 cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
                 departures = self.departures.get(group)

@@ -21,6 +21,10 @@ from agent.core.shadow.views import Member
 Partition = tuple[str, int]
 
 
+MOST_STOPPED_MS = 1 << 53
+"""No more is told: as much as a number of JSON holds to the millisecond. Times are strangers' too."""
+
+
 def stopped_partition_ms(
     facts: RebalanceFacts,
     began_ms: int | None,
@@ -55,7 +59,7 @@ def stopped_partition_ms(
         if since is None:
             return None
         total += max(assigned_ms - since, 0)
-    return total
+    return min(total, MOST_STOPPED_MS)
 
 
 def _gave_up(facts: RebalanceFacts, began_ms: int, departures: Mapping[str, Departure]) -> dict[str, int | None]:

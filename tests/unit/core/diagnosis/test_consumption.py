@@ -42,6 +42,10 @@ def test_a_position_that_moved_back_consumed_nothing() -> None:
     assert consumption((1, {A: 500}), (2, {A: 100})).records_until(120_000) == {A: 0}
 
 
+def test_a_position_that_jumped_further_than_anybody_reads_consumed_nothing() -> None:
+    assert consumption((1, {A: 0, B: 0}), (2, {A: (1 << 63) - 1, B: 5})).records_until(120_000) == {A: 0, B: 5}
+
+
 def test_a_deleted_position_is_gone() -> None:
     it = consumption((1, {A: 500, B: 1}), (6, {A: 700}))
     it.drop(A)

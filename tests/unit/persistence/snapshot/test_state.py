@@ -260,3 +260,24 @@ def test_a_state_that_is_gone_leaves_nothing_behind() -> None:
     for _ in range(3):
         ClusterState(ALL)
     assert len(forms._forms) == known
+
+
+def test_numbers_of_strangers_fit_into_an_image() -> None:
+    """Times and offsets have 64 bits, and sums of them more than an image holds."""
+    log, state = Log(), new()
+    for generation in range(1, 6):
+        members = b.member("m-1", {"t": range(20)}), b.member("m-2", {"t": range(20, 40)})
+        log.add(b.classic_group(generation, *members, state_ms=0), after_ms=1 << 60)
+    state.replay_batch(run_of(log.records))
+    assert sum(state.counts.stopped_partition_ms.values()) >= 1 << 53, "it is said"
+    state.capture(log.partition).encode()
+
+
+def test_offsets_that_clients_jump_to_fit_into_an_image() -> None:
+    log, state = Log(), new()
+    log.add(b.classic_group(1, b.member("m-1", {"t": range(20)}), b.member("m-2", {"t": range(20, 40)})))
+    for at in range(84):
+        commits = ((number, (1 << 63) - 1 if number < 20 and at > 59 else at) for number in range(40))
+        log.add(*(b.commit("t", number, offset, at_ms=log.now_ms) for number, offset in commits), after_ms=30_000)
+        state.replay_batch(run_of(log.records[-40:]))
+        state.capture(log.partition).encode()
