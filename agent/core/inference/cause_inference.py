@@ -25,7 +25,15 @@ from agent.core.inference.departure_likelihood import (
     kip848_departure_probabilities,
     member_limits,
 )
-from agent.core.inference.facts import NO_COMMITS, CommitActivity, Departure, Evidence, Inference, RebalanceFacts
+from agent.core.inference.facts import (
+    NO_COMMITS,
+    CommitActivity,
+    Departure,
+    Evidence,
+    Inference,
+    RebalanceFacts,
+    bounded_ms,
+)
 from agent.core.inference.likelihood_sums import Posterior
 from agent.core.inference.parameters import PARAMETERS as P
 from agent.core.inference.rebalance_posterior import (
@@ -331,8 +339,9 @@ def _weigh(
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,
         emptied=not facts.after,
+        # Brokers take any that a client asks for, also one below 0.
         longest_rebalance_timeout_ms=max(
-            (it.rebalance_timeout_ms or 0 for it in (*facts.before.values(), *facts.joined)), default=0
+            (0, *(it.rebalance_timeout_ms or 0 for it in (*facts.before.values(), *facts.joined)))
         ),
         notice_ms=facts.notice_ms,
     )
@@ -548,6 +557,7 @@ def infer_epoch_departures(
     """By member id, how members left that were removed at `at_ms`. `seen_ms`: when they were heard of last, by id,
     epoch milliseconds. `expired`: ids of those that had left for a restart (member epoch -2) and did not come back
     within their session."""
+    at_ms, seen_ms = bounded_ms(at_ms), {name: bounded_ms(it) for name, it in seen_ms.items()}
     return {
         member.member_id: _session_expired(member, at_ms)
         if member.member_id in expired

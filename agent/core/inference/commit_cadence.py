@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sys import intern
 from typing import ClassVar, NamedTuple
 
-from agent.core.inference.facts import CommitActivity
+from agent.core.inference.facts import CommitActivity, bounded_ms
 from agent.core.inference.parameters import PARAMETERS as P
 from agent.core.shadow.diff import owner_key, owners_by_partition
 from agent.core.shadow.offsets import CommittedOffsets
@@ -150,10 +150,12 @@ class CommitCadence:
                 position, count = found
                 if position.commit_ms < owned.since_ms and not across:
                     continue
-                last = position.commit_ms if last is None else max(last, position.commit_ms)
+                commit_ms = bounded_ms(position.commit_ms)
+                last = commit_ms if last is None else max(last, commit_ms)
                 if (moved_ms := offsets.moved.moved_ms(group, topic, partition)) is not None:
+                    moved_ms = bounded_ms(moved_ms)
                     moved = moved_ms if moved is None else max(moved, moved_ms)
-                after = position.commit_ms - owned.since_ms
+                after = max(commit_ms - owned.since_ms, 0)
                 commits = count - owned.commits
                 if commits or across:  # else it is counted from just that commit
                     first_after = after if first_after is None else min(first_after, after)

@@ -109,8 +109,10 @@ class MemberLimits(NamedTuple):
 
 def member_limits(member: Member) -> MemberLimits:
     """The limits of a member of a classic group."""
-    session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
-    assert session is not None, "it is a classic member"
+    assert member.session_timeout_ms is not None, "it is a classic member"
+    # Brokers take any poll timeout that a client asks for, also one below 0.
+    session, poll = max(member.session_timeout_ms, 0), member.rebalance_timeout_ms
+    poll = None if poll is None else max(poll, 0)
     library = library_named(member.client_library)
     unmoved = may_commit_unmoved(library.name, session, poll)
     return MemberLimits(session, poll if library.stall_end is StallEnd.REBALANCE_TIMEOUT else None, library, unmoved)

@@ -10,9 +10,6 @@ from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.shadow.views import Member
 
-LATEST_INFERRED_MS = 1 << 53
-"""No rebalance is taken to have ended later: times are weighed as floats, which tell no milliseconds apart beyond."""
-
 Evidence = dict[str, Any]
 """One item of a `rebalance` event's `evidence`, by its `kind`."""
 
@@ -32,6 +29,16 @@ class CommitActivity(NamedTuple):
 
 
 NO_COMMITS = CommitActivity(None, None)
+
+
+LATEST_MS = 1 << 50
+"""Nothing is reckoned with later times, nor with any before 0. A stranger's record may hold any of 64 bits; floats
+tell milliseconds apart up to here."""
+
+
+def bounded_ms(time_ms: int) -> int:
+    """A time out of a record as one that can be reckoned with."""
+    return min(max(time_ms, 0), LATEST_MS)
 
 
 @dataclass(frozen=True, slots=True)

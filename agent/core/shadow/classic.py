@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, cast
 from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import LATEST_INFERRED_MS, Departure, RebalanceFacts
+from agent.core.inference.facts import Departure, RebalanceFacts, bounded_ms
 from agent.core.inference.stopped_time import stopped_partition_ms
 from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
 from agent.core.protocol.library_recognition import (
@@ -284,7 +284,9 @@ class ClassicGroup:
             sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
         cooperative = self._is_cooperative()
         is_first_seen = previous is None and generation > FIRST_GENERATION
-        ended_ms = min(self.state_since_ms, LATEST_INFERRED_MS)
+        # Times of the records, as far as they can be reckoned with.
+        end_ms, began_ms = bounded_ms(self.state_since_ms), self.pace.since_ms
+        since_ms = None if began_ms is None else min(bounded_ms(began_ms), end_ms)
         facts = RebalanceFacts(
             before=old,
             after=self.members,
@@ -292,9 +294,9 @@ class ClassicGroup:
             left=left,
             replaced=changes.replaced,
             activity=self.pace.commit_activities(self.name, old.values(), offsets),
-            since_ms=None if self.pace.since_ms is None else min(self.pace.since_ms, ended_ms),
-            joined_ms=None if self.pace.since_ms is None else min(joined_ms, self.pace.since_ms, ended_ms),
-            end_ms=ended_ms,
+            since_ms=since_ms,
+            joined_ms=None if since_ms is None else min(bounded_ms(joined_ms), since_ms),
+            end_ms=end_ms,
             leader=leader,
             withheld_partitions=len(self._withheld),
             skipped_generations=skipped,

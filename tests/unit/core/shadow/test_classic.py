@@ -597,3 +597,32 @@ def test_a_connect_worker_runs_what_it_brought_and_what_changed() -> None:
     )
     log = Log().add(classic_group(1, worker, protocol_type="connect", protocol="sessioned"))
     assert log.view().members[0].assignment == {"files": (-1, 0), "mail": (0,)}
+
+
+def departures_of(log: Log) -> list[Transition]:
+    return [it for it in log.replayed()[1] if it.kind == "member_left"]
+
+
+@pytest.mark.parametrize("rebalance_ms", [-(1 << 31), -70_000, 0, (1 << 31) - 1])
+def test_a_client_may_ask_for_any_poll_timeout(rebalance_ms: int) -> None:
+    """Brokers look at the session timeout alone."""
+    log = Log()
+    members = [member(f"m-{number}", {"t": [number]}, rebalance_ms=rebalance_ms) for number in range(3)]
+    log.add(classic_group(1, *members)).add(classic_group(2, *members[:2], state_ms=T0 + 60_000))
+    assert len(departures_of(log)) == 1
+
+
+EXTREMES = [-(1 << 63), -1, 0, 1, T0, 1 << 62, (1 << 63) - 1]
+
+
+@pytest.mark.parametrize("state_ms", EXTREMES)
+@pytest.mark.parametrize("commit_ms", EXTREMES)
+def test_a_strangers_record_may_hold_any_time(commit_ms: int, state_ms: int) -> None:
+    log = Log()
+    members = [member(f"m-{number}", {"t": [number]}) for number in range(3)]
+    log.add(classic_group(1, *members))
+    for at_ms in (commit_ms, T0 + 5_000, commit_ms):
+        log.add(*(commit("t", number, 5, at_ms=at_ms) for number in range(3)))
+    log.add(classic_group(2, *members[:2], state_ms=state_ms)).add(classic_group(3, state_ms=state_ms))
+    log.records[-1] = log.records[-1]._replace(timestamp_ms=max(commit_ms, -1))
+    assert len(departures_of(log)) == 3
