@@ -42,11 +42,12 @@ class TaskState(ClusterState):
 class PartitionReducer:
     """A partition's mirror and its analyzers, in the state of a task."""
 
-    def __init__(self, partition: int, state: TaskState) -> None:
+    def __init__(self, partition: int, state: TaskState, *, is_live: bool = False) -> None:
+        """`is_live`: it is read as it is written."""
         self.partition = partition
         self._state = state
         self._records = self._errors = 0
-        self._lookahead = Lookahead()
+        self._lookahead = Lookahead(is_history=not is_live)
 
     def take(self, run: RecordBatch) -> list[DiagnosisOutput]:
         """Apply consecutive records, as far as it is known what follows them: what comes of it."""

@@ -6,6 +6,9 @@ them afterwards. So a record does not move the clock where it is more than `TOLE
 three records of its partition: two, since one of them may have a wrong time itself. What follows the last records of
 a partition is not known. Neighbours can agree on a wrong time, where one client wrote three records in a row; so all
 are held to the time on the wall as well, where the caller knows one. Records that are late never move the clock.
+
+What was written before, as in files, is to say the same on every machine. Neighbours that agree on a time that is
+further ahead of the wall than brokers let a record be say that the wall is behind: then it holds nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ TOLERANCE_MS = 5_000
 
 ENDLESS_MS = 1 << 63
 """Later than any record."""
+
+MOST_AHEAD_MS = 2 * 3_600_000
+"""No record is as far ahead of the wall: brokers let one be half of it ahead of theirs, unless told otherwise
+(message.timestamp.after.max.ms)."""
 
 LATE_MS = -1
 """In place of a time that moves no clock."""
@@ -72,10 +79,14 @@ def _second_of(a: int, b: int, c: int) -> int:
 
 class Lookahead:
     """Holds back the newest records of each partition until it is known what follows them: no more than these, so
-    that the others are applied while the processor still has them at hand."""
+    that the others are applied while the processor still has them at hand. `is_history`: what is read was written
+    before, and the wall may be behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_history: bool = False) -> None:
         self._held: dict[int, RecordBatch] = {}
+        self._is_history = is_history
+        self._past_the_wall: set[int] = set()
+        """Partitions that show that the wall is behind."""
 
     def put(
         self, batch: RecordBatch, latest_ms: int = ENDLESS_MS, *, is_last: bool = False
@@ -87,21 +98,27 @@ class Lookahead:
         if held is not None:
             batch = held.followed_by(batch)
         if is_last:
-            yield batch, Context(latest_ms=latest_ms)
+            yield batch, Context(latest_ms=self._latest_ms(batch.partition, latest_ms))
             return
         count = len(batch) - FOLLOWERS
         if count <= 0:
             self._held[batch.partition] = batch
             return
         rest = self._held[batch.partition] = batch.part(count, len(batch))
-        yield batch.part(0, count), Context(rest.timestamps_ms, latest_ms)
+        first, behind = batch.part(0, count), Context(rest.timestamps_ms)
+        if self._is_history and newest_believed_ms(first, behind) > latest_ms + MOST_AHEAD_MS:
+            self._past_the_wall.add(batch.partition)
+        yield first, behind._replace(latest_ms=self._latest_ms(batch.partition, latest_ms))
 
     def take(
         self, latest_ms: int = ENDLESS_MS, *, of: Callable[[int], bool] = lambda partition: True
     ) -> Iterator[tuple[RecordBatch, Context]]:
         """All that is held back `of` these partitions: nothing follows, or nobody waits for it."""
         for partition in sorted(filter(of, self._held)):
-            yield self._held.pop(partition), Context(latest_ms=latest_ms)
+            yield self._held.pop(partition), Context(latest_ms=self._latest_ms(partition, latest_ms))
+
+    def _latest_ms(self, partition: int, latest_ms: int) -> int:
+        return ENDLESS_MS if partition in self._past_the_wall else latest_ms
 
     def forget(self, partition: int) -> None:
         """A partition is to be read anew."""

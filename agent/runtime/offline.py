@@ -109,10 +109,11 @@ class OfflineGroups:
         end: ReadLimit | None = None,
         recorder: GroupRecorder | None = None,
         lag_source: LagSource | None = None,
+        is_live: bool = False,
     ) -> None:
         """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
         `on_problem` is told of those that fail. `end`: no record behind it is applied. `recorder` follows its
-        group. `lag_source`: where the analyzers know lag from."""
+        group. `lag_source`: where the analyzers know lag from. `is_live`: it is read as it is written."""
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
@@ -136,7 +137,7 @@ class OfflineGroups:
         self.held_back: OpenTransactions = {}
         """What is open where the live topic was read: what was written since is not known."""
         self._end, self._ended = end, set[int]()
-        self._lookahead = Lookahead()
+        self._lookahead = Lookahead(is_history=not is_live)
         self.last_ms = 0
         """The newest record's time, be it applied or behind the end; one that is ahead is none."""
 
@@ -438,7 +439,7 @@ def load_topic(
     from agent.kafka.source.open_transactions import first_records
 
     where = f"at {conf['bootstrap.servers']}"
-    loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, **options)
+    loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, is_live=True, **options)
     held_back: Mapping[int, int] = {}
 
     def look(reader: TopicReader) -> None:

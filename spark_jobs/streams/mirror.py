@@ -80,7 +80,7 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         timerValues: TimerValues,
     ) -> Iterator[pd.DataFrame]:
         """The records of a partition in this batch: what comes of them."""
-        reduction = PartitionReducer(int(key[0]), self._task)
+        reduction = PartitionReducer(int(key[0]), self._task, is_live=True)
         kept = self._state.get()
         if kept is not None:
             try:

@@ -137,6 +137,28 @@ def told(records: list[RawRecord], latest_ms: int, size: int) -> list[Event]:
     return sort_events(events)
 
 
+@pytest.mark.parametrize("size", [1, 3, 5, 100])
+def test_a_history_that_shows_that_the_wall_is_behind_is_not_held_to_it(size: int) -> None:
+    """It is to say the same on every machine. What comes as it is written is held to the wall all the same."""
+
+    def believed(times: list[int], wall_ms: int, *, is_history: bool) -> list[int]:
+        lookahead, records = Lookahead(is_history=is_history), at(*times)
+        batches = [
+            it
+            for start in range(0, len(times), size)
+            for it in lookahead.put(run_of(records[start : start + size]), wall_ms)
+        ]
+        return [time for it in [*batches, *lookahead.take(wall_ms)] for time in believed_times(*it)]
+
+    times = [NOW + number for number in range(10)]
+    assert believed(times, NOW - 3 * HOUR_MS, is_history=True) == times
+    assert believed(times, NOW - 3 * HOUR_MS, is_history=False) == [LATE_MS] * 10
+    # What a stranger may have written shows nothing: neither one at the end, nor what brokers let be.
+    assert believed([*times, YEAR_9999_MS], NOW, is_history=True) == [*times, LATE_MS]
+    ahead = [NOW + HOUR_MS + number for number in range(10)]
+    assert believed([*times, *ahead], NOW, is_history=True) == [*times, *[LATE_MS] * 10]
+
+
 @pytest.mark.parametrize("size", [1, 4, 9, 100])
 def test_a_first_time_that_is_ahead_is_told_by_the_same_few_wherever_batches_are_cut(size: int) -> None:
     times = [NOW + HOUR_MS, NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 4, NOW - HOUR_MS, NOW + 5, NOW + 6, NOW + 7]

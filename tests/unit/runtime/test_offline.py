@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.common.clock import now_ms
 from agent.common.workers import usable_cores
 from agent.core.open_transactions import OpenTransaction
 from agent.runtime.offline import MIN_WORKER_BYTES, OfflineGroups, worker_count
@@ -29,6 +30,25 @@ def test_silence_tells_nothing_where_something_is_hidden() -> None:
     assert found() == ["g0", "g1"]
     assert found(1) == ["g0"]
     assert found(0, 1) == []
+
+
+def begun_ms(*, is_live: bool) -> list[int]:
+    """Since when there are findings in a log that begins a year after the time on the wall."""
+    loaded = OfflineGroups("", keep_events=True, chosen=select_analyzers(), is_live=is_live)
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0, 1]}), b.member("b-1", {})), after_ms=LATER_MS - T0)
+    for _ in range(20):
+        log.add(b.commit(partition=0), after_ms=60_000)
+    loaded.apply(run_of(log.records))
+    loaded.finish()
+    return [it["since_ms"] for it in loaded.findings()]
+
+
+LATER_MS = now_ms() + 365 * DAY_MS
+
+
+def test_a_file_says_the_same_where_the_wall_is_a_year_behind() -> None:
+    assert begun_ms(is_live=False) == [LATER_MS]
+    assert LATER_MS not in begun_ms(is_live=True)
 
 
 def test_rows_say_so_and_lag_is_not_known() -> None:
