@@ -99,7 +99,12 @@ class RolloutWatch(BackgroundThread):
         over_s = time.monotonic() + BUDGET_S
         # What was left over has waited longest: its newest event is the oldest of those that are due.
         for group in sorted(due, key=lambda it: marks[it][0]):
-            self._known[group] = self._judged(group, marks[group], now_ms)
+            try:
+                self._known[group] = self._judged(group, marks[group], now_ms)
+            except Exception:
+                # One group's history must not keep the others from a verdict: it has none until something happens.
+                log.exception("rollouts: group %r cannot be judged", group[:200])
+                self._known[group] = _Known(marks[group], None, True)
             if time.monotonic() >= over_s or self._stop.is_set():
                 break
 

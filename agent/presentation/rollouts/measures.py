@@ -169,7 +169,8 @@ def _measure(
 def _steady_ms(episode: Episode, from_ms: int, until_ms: int, settle_ms: int) -> int | None:
     """When the group came to rest: its first rebalance since then that none follows for `settle_ms`."""
     times = [it for it in episode.disturbances if it.at_ms >= from_ms]
-    for it, following_ms in zip(times, [*(it.at_ms for it in times[1:]), until_ms], strict=True):
+    # Records may be late, so there may be none; then nothing follows either.
+    for it, following_ms in zip(times, [*(it.at_ms for it in times[1:]), until_ms], strict=False):
         if following_ms - it.at_ms >= settle_ms:
             return it.at_ms if it.members else None
     return None

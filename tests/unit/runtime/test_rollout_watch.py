@@ -147,6 +147,21 @@ def test_a_rollout_whose_beginning_was_let_go_has_no_verdict() -> None:
     assert stage.watch.readings() == {}
 
 
+def test_a_group_that_cannot_be_judged_keeps_no_other_from_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, judged = Stage(), list[str]()
+
+    def judge(group: str, *given: object) -> list[object]:
+        judged.append(group)
+        raise ValueError("no history")
+
+    monkeypatch.setattr(rollout_list, "rollouts_json", judge)
+    strangers = Log(3).add(b.classic_group(1, b.member("m"), group="a")).add(b.classic_group(1, group="b"))
+    stage.state.replay_batch(run_of(strangers.records))
+    for _ in range(2):
+        stage.watch.look(strangers.now_ms)
+    assert sorted(judged) == ["a", "b"], "each once, until something happens"
+
+
 def test_groups_that_are_not_shown_are_not_judged() -> None:
     stage = Stage(shows=False)
     stage.until(START_MS + UNTIL_MS)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from agent.core.events.samples import LagNote
+from agent.presentation.rollouts.measures import _steady_ms
 from agent.presentation.rollouts.rollout_list import rollouts_json
 from agent.presentation.rollouts.sentences import lines, verdict_word, what_was_rolled_out
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
@@ -310,3 +313,9 @@ def test_words() -> None:
         "With other settings": "not known: no time",
     }
     assert it["began_ms"] > T0
+
+
+def test_a_group_is_not_steady_where_nothing_came_since_its_last_change() -> None:
+    """Records may be late: then the rebalance is before the change that it shows."""
+    unmoved: Any = SimpleNamespace(disturbances=[])
+    assert _steady_ms(unmoved, 1_000, 9_000, 30) is None
