@@ -90,18 +90,21 @@ def findings(
         if not rows and not answers.now_ms and answers.groups():
             warn("the records have no timestamps: nothing is found without times")
         if since_ms is not None or until_ms is not None:
-            _warn_of_gaps(answers, groups, since_ms or 0)
+            _warn_of_gaps(answers, groups, since_ms)
         if only and not rows:
             _warn_of_unknown(only)
         if answers.capabilities.live:
             warn_stale((it for it in answers.groups() if is_about(it, groups, match)), answers)
 
 
-def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int) -> None:
+def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int | None) -> None:
     """An agent remembers the latest events only, so a finding of the range may be gone."""
+    from agent.presentation.narrative.events import lost_before_ms
+
     bounds = [answers.findings_complete_since_ms(group) for group in groups or (None,)]
-    if (known_ms := max((it for it in bounds if it is not None), default=0)) > since_ms:
-        before = iso_time(known_ms)
+    latest_ms = max((it for it in bounds if it is not None), default=None)
+    if (kept_ms := lost_before_ms(latest_ms, since_ms)) is not None:
+        before = iso_time(kept_ms)
         warn(f"(the agent keeps the latest events only: findings that were over before {before} may be missing)")
 
 

@@ -81,6 +81,12 @@ def test_at_the_prompt(command: list[str]) -> None:
     assert (by_variable.exit_code, "--since" in by_variable.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("command", [["timeline", "pricing-poll"], ["findings"]])
+def test_a_range_that_begins_before_1970_lacks_nothing(command: list[str]) -> None:
+    result = kshadow(*command, "--from", SEGMENTS, "--since", "30000d", "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 def test_in_the_file(tmp_path: object) -> None:
     path = f"{tmp_path}/kshadow.yaml"
     with open(path, "w", encoding="utf-8") as file:
