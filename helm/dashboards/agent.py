@@ -186,7 +186,8 @@ def _reading() -> Row:
                 Says(
                     "Records that could not be decoded, by reason",
                     "Counted since the agent began to read; what was left out because it could not be decoded. "
-                    "unknown_version or unknown_key_type: brokers are newer than kshadow; the others: damage. "
+                    "unknown_version or unknown_key_type: brokers are newer than kshadow; internal: a fault of "
+                    "kshadow, which its log tells; the others: damage. "
                     "`kshadow decode` shows such records.",
                     "none",
                     NO_AGENT,

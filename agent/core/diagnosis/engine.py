@@ -237,7 +237,8 @@ class PartitionDiagnosis:
         lag_source: LagSource | None = None,
     ) -> None:
         """An analyzer that raises is dropped for its group after `on_failure` was told; without that the
-        `AnalyzerFailure` is raised. `observe` is told of each record that changes a group, once it is applied.
+        `AnalyzerFailure` is raised. So is what a record raises in the mirror, where the mirror otherwise passes it
+        over. `observe` is told of each record that changes a group, once it is applied.
         `lag_source`: where lag is known from, if it is."""
         self._mirror = mirror
         self.observer = observe
@@ -287,7 +288,13 @@ class PartitionDiagnosis:
                 out += self._run_all_due(times[index])
                 stop = self._next_due_index(peaks, index)
             before = index
-            index, transitions = self._mirror.replay_until_transition(run, index, stop, in_bulk=in_bulk)
+            try:
+                index, transitions = self._mirror.replay_until_transition(run, index, stop, in_bulk=in_bulk)
+            except Exception as error:
+                if self._on_failure is None or isinstance(error, MemoryError):
+                    raise
+                # Else one record would blind the agent for all groups, and again after each restart.
+                index, transitions = self._mirror.pass_over(run, index, error), []
             in_bulk = not transitions
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before

@@ -6,10 +6,13 @@ same transitions. Partitions share nothing, so any number of them may be mirrore
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import ChainMap, Counter, deque
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from copy import copy
 from dataclasses import replace
+from pathlib import PurePath
+from traceback import extract_tb
 from typing import ClassVar, NamedTuple, cast
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
@@ -25,7 +28,7 @@ from agent.core.shadow.views import CommittedOffset, GroupView
 from agent.core.state_fields import StateFields, put_or_drop
 from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue
 from agent.core.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
-from agent.core.wire.errors import WireError
+from agent.core.wire.errors import InternalFault, WireError
 from agent.core.wire.offset_commit_fastpath import (
     Slot,
     canonical_key,
@@ -54,7 +57,7 @@ Group = ClassicGroup | EpochGroup
 
 
 class RejectedRecord(NamedTuple):
-    """A record that could not be decoded: where it is, and why."""
+    """A record that could not be decoded, or applied: where it is, and why."""
 
     at: LogPosition
     error: WireError
@@ -204,6 +207,20 @@ class PartitionMirror:
         if self._evidence_source is not None:
             out = apply_evidence(out, self._evidence_source)
         return self._with_origins(out)
+
+    def pass_over(self, batch: RecordBatch, start: int, error: Exception) -> int:
+        """Of a batch's records from index `start` on one raised, which no record may: note it as one that could not
+        be decoded. The index behind it. What it did to its group by then stays; the group's next record mends that
+        for a classic one."""
+        index = min(bisect_left(batch.offsets, self.next_offset - 1, start), len(batch) - 1)
+        at = LogPosition(self.partition, batch.offsets[index], batch.timestamps_ms[index])
+        where = extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({PurePath(where.filename).name}, line {where.lineno})"
+        fault = InternalFault(f"kshadow could not apply this record, which is a fault of its own: {text}")
+        self.next_offset = at.offset + 1
+        self.error_counts[fault.kind] += 1
+        self.rejects.append(RejectedRecord(at, fault))
+        return index + 1
 
     def _with_origins(self, transitions: list[Transition]) -> list[Transition]:
         """The transitions of one record, with what is known of members' pods."""

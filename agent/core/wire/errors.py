@@ -57,5 +57,11 @@ class UnknownVersion(WireError):
     kind = "unknown_version"
 
 
-KINDS = tuple(cls.kind for cls in (Truncated, TrailingBytes, Invalid, UnknownKeyType, UnknownVersion))
+class InternalFault(WireError):
+    """Bytes that were decoded, and could not be applied: a fault of ours."""
+
+    kind = "internal"
+
+
+KINDS = tuple(cls.kind for cls in (Truncated, TrailingBytes, Invalid, UnknownKeyType, UnknownVersion, InternalFault))
 """Every kind there is: the bound of the `reason` label of `kshadow_decode_errors_total`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,7 +13,9 @@ from agent.core.diagnosis.api import Analyzer, Finding
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.records import RecordBatch
+from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.cluster import ClusterMirror
+from agent.core.shadow.transitions import Transition
 from tests.unit.core.diagnosis.doubles import (
     Consumes,
     LooksAtLag,
@@ -201,6 +203,49 @@ def test_an_analyzer_that_raises_is_dropped_for_its_group_and_told() -> None:
 def test_an_analyzer_that_raises_stops_who_did_not_ask_to_be_told() -> None:
     with pytest.raises(AnalyzerFailure, match="analyzer raises on group 'orders': LookupError: no such luck"):
         diagnosed(generations(1_000).records, chosen(Raises))
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+@pytest.mark.parametrize("behind", [0, 2])
+def test_a_record_that_raises_in_the_mirror_is_passed_over_and_told(
+    size: int, behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One would blind an agent for all groups. What else the log holds is as without it."""
+    replay = ClassicGroup.replay
+
+    def fails(group: ClassicGroup, *given: Any) -> list[Transition]:
+        if group.name == "bad":
+            raise ZeroDivisionError("no such luck")
+        return replay(group, *given)
+
+    def commits(log: Log) -> Log:
+        return log.add(*(b.commit(partition=number, offset=len(log.records)) for number in range(3)), after_ms=1_000)
+
+    def read(log: Log) -> tuple[ClusterDiagnosis, list[DiagnosisOutput]]:
+        diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice), on_failure=lambda failure: None)
+        starts = range(0, len(log.records), size)
+        return diagnosis, [it for at in starts for it in diagnosis.replay_batch(run_of(log.records[at : at + size]))]
+
+    log = generations(1_000, 2_000)
+    for _ in range(behind):
+        commits(log)
+    log.add(b.classic_group(1, b.member("m"), group="bad"))
+    for _ in range(behind):
+        commits(log)
+    log.add(b.classic_group(4, b.member("a-1", {"t": [0]})))
+    expected = [it for it in read(log)[1] if it.group != "bad"]
+    monkeypatch.setattr(ClassicGroup, "replay", fails)
+    diagnosis, out = read(log)
+    assert [it for it in out if it.group != "bad"] == expected
+    assert len(expected) >= 4
+    mirror = diagnosis.mirror.partition(log.partition)
+    assert mirror.error_counts == {"internal": 1}
+    assert mirror.next_offset == len(log.records)
+    (reject,) = mirror.take_rejects()
+    assert reject.at.offset == 2 + 3 * behind
+    assert "a fault of its own: ZeroDivisionError: no such luck (test_engine.py, line " in str(reject.error)
+    with pytest.raises(ZeroDivisionError):
+        diagnosed(log.records, chosen(Twice))
 
 
 def test_without_analyzers_there_are_the_transitions_alone() -> None:
