@@ -54,6 +54,16 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         Unreachable,
         "the brokers cannot be reached from where the job runs: {0}",
     ),
+    (
+        r"(?:HttpHostConnectException|UnknownHostException): ([^\n]*)",
+        Unreachable,
+        "a catalog or a store cannot be reached from where the job runs: {0}",
+    ),
+    (
+        r"iceberg\.exceptions\.(?:NotAuthorized|Forbidden)Exception: ([^\n]*)",
+        Unreachable,
+        "the catalog does not let us in: {0}",
+    ),
     (r"UnknownTopicOrPartitionException: ([^\n]*)", Unreachable, "the topic is not there: {0}"),
     (
         r"Failed to find (?:the )?data source: kafka",
@@ -210,4 +220,4 @@ def explained(text: str) -> JobError:
     lines = [line for line in lines if not line.startswith("An error occurred while calling ")]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     said = (causes or lines or ["nothing was said"])[-1 if causes else 0]
-    return JobFailed(f"Spark gave up: {said}")
+    return JobFailed(f"Spark gave up: {said.removeprefix('Caused by: ')}")

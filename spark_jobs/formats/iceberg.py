@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -69,8 +70,9 @@ class IcebergOutput:
             writer = rows.limit(0).writeTo(target).using("iceberg").partitionedBy(F.col(DATE))
             try:
                 writer.tableProperty("write.spark.accept-any-schema", "true").create()
-            except AnalysisException as error:
-                if error.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS":
+            except (AnalysisException, Py4JError):
+                # Another job may have made it meanwhile: each catalog says so in its own way.
+                if not self._spark.catalog.tableExists(target):
                     raise
         return target
 

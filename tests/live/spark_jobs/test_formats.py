@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql.types import DateType, LongType, StringType, StructType
 
 from agent.history.days import Days
@@ -149,6 +151,24 @@ def test_what_a_killed_job_left_of_a_new_delta_table_is_no_hindrance(spark: Spar
         place.rows(1).write.partitionBy("date").parquet(f"{tmp_path}/out/{table}")
     place.replace(2)
     assert place.read() == each(2)
+
+
+@pytest.mark.parametrize("error", [AnalysisException("it is there"), Py4JError("AlreadyExistsException")])
+def test_an_iceberg_table_that_another_job_makes_meanwhile_is_taken(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A catalog in a directory says so by an error of Spark's, one that is asked by REST by one of Java's."""
+    place, other = Place(spark, "iceberg", tmp_path), Place(spark, "iceberg", tmp_path)
+    create = DataFrameWriterV2.create
+
+    def meanwhile(writer: DataFrameWriterV2) -> None:
+        monkeypatch.setattr(DataFrameWriterV2, "create", create)
+        other.replace(1)
+        raise error
+
+    monkeypatch.setattr(DataFrameWriterV2, "create", meanwhile)
+    place.replace(2)
+    assert place.read("groups") == place.read() == each(2)
 
 
 @pytest.mark.thorough

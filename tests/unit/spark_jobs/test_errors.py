@@ -77,6 +77,17 @@ from tests import DATA
             2,
             "another stream goes on from the same checkpoint (Rename",
         ),
+        (
+            "RESTException: Error occurred while processing GET request\nCaused by: org.apache.iceberg.shaded.org."
+            "apache.hc.client5.http.HttpHostConnectException: Connect to http://127.0.0.1:18181 failed: refused",
+            3,
+            "cannot be reached from where the job runs: Connect to http://127.0.0.1:18181 failed: refused",
+        ),
+        (
+            "org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: no token",
+            3,
+            "the catalog does not let us in: Not authorized: no token",
+        ),
         # 10: not enough memory
         ("java.lang.OutOfMemoryError: Java heap space", 1, "give the driver more"),
         # 11: too little CPU
@@ -87,7 +98,11 @@ from tests import DATA
             "a Python worker did not start within the ten seconds",
         ),
         # 12: anything else says what is nearest to its cause
-        ("a\n\tat b\nCaused by: c\nCaused by: java.lang.IllegalStateException: odd", 1, "IllegalStateException: odd"),
+        (
+            "a\n\tat b\nCaused by: c\nCaused by: java.lang.IllegalStateException: odd",
+            1,
+            "Spark gave up: java.lang.IllegalStateException: odd",
+        ),
         ("something odd", 1, "Spark gave up: something odd"),
         (
             "An error occurred while calling o1.create.\n: java.io.IOException: odd\n\tat a",
