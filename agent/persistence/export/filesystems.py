@@ -45,6 +45,10 @@ class LocalFilesystem:
         self._root = root
         self._remove_unfinished()
 
+    def has(self, name: str) -> bool:
+        """Whether something of that name is there."""
+        return (self._root / name).exists()
+
     def put(self, name: str, data: bytes) -> None:
         """Write it beside, sync, and give it its name."""
         path = self._root / name

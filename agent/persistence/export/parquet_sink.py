@@ -16,8 +16,8 @@ from hashlib import blake2b
 from typing import Any
 
 from agent.persistence.export.encoded_event import EncodedEvent
-from agent.persistence.export.errors import SinkDown
-from agent.persistence.export.filesystems import open_filesystem, require_module
+from agent.persistence.export.errors import ExportMisconfigured, SinkDown
+from agent.persistence.export.filesystems import LocalFilesystem, open_filesystem, require_module
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
@@ -39,6 +39,11 @@ class ParquetSink:
 
         self._arrow = arrow
         self._url, self._place = url, open_filesystem(url)
+        if isinstance(self._place, LocalFilesystem) and self._place.has("_delta_log"):
+            # Who reads a Delta table reads no files beside it, and VACUUM removes them.
+            raise ExportMisconfigured(
+                f"{url}: expected a directory of Parquet, or none yet, got a Delta table: name another place"
+            )
         self.batching = BatchLimits(file_events, FILE_BYTES, roll_s)
 
     def write(self, batch: Sequence[EncodedEvent]) -> Sequence[RejectedEvent]:

@@ -56,6 +56,14 @@ def events_of(path: Path) -> list[Event]:
     return plain(load([str(path)], cluster="c", on_problem=lambda text: None, chosen=chosen).events())
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_delta_table_is_refused(tmp_path: Path, scheme: str) -> None:
+    """Nobody would read the files beside it, and VACUUM would remove them."""
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(ExportMisconfigured, match=r"expected a directory of Parquet, .* got a Delta table"):
+        ParquetSink(f"{scheme}{tmp_path}")
+
+
 @pytest.mark.parametrize("path", [SEGMENTS, CAPTURE])
 def test_every_event_of_a_log_comes_back(path: Path, tmp_path: Path) -> None:
     if not path.is_dir():
