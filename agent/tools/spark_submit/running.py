@@ -25,7 +25,8 @@ from typing import IO, NamedTuple
 
 from agent.tools.embedded.process_reaper import ProcessReaper
 
-OURS = ("kshadow: ", "Error: ")
+_FAILED = "Error: "
+OURS = ("kshadow: ", _FAILED)
 LAST_LINES = 30
 HEARD_MS = 500
 """A signal is heard this long after it came, at most."""
@@ -84,7 +85,8 @@ class _OutputFilter:
         """One line."""
         ours = line.startswith(OURS)
         self.told |= ours
-        self.crashed |= line.startswith(_CRASHED)
+        # Spark prints the traces of what the job then tells in a sentence.
+        self.crashed = (self.crashed or line.startswith(_CRASHED)) and not line.startswith(_FAILED)
         if ours or self._verbose:
             self._say(line)
         else:

@@ -59,6 +59,12 @@ def test_a_traceback_is_a_failure_whatever_was_said_before() -> None:
     assert said == OURS
 
 
+def test_a_traceback_of_what_is_told_in_a_sentence_is_not_shown() -> None:
+    """Spark logs what tasks raise before the job says what it means."""
+    traced = "import traceback\ntry: {}[1]\nexcept KeyError: traceback.print_exc()\n"
+    assert play(f"{traced}{CHATTER} sys.exit(2)") == (JobResult(2), OURS)
+
+
 @pytest.mark.parametrize(
     ("end", "said"), [("sys.exit(56)", "with exit code 56"), ("os.kill(os.getpid(), 9)", "by SIGKILL")]
 )
