@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from agent.common.interning import Interner
 from agent.core.protocol.client_libraries import UNKNOWN
 
 EAGER_ASSIGNORS = ("range", "roundrobin")
@@ -260,14 +260,8 @@ def _evidence(form: JoinForm, traits: ClientTraits) -> str:
         said.append(f"goes with an assignment of version {form.assignment_version}")
     beside = "; its group commits metadata" if traits.commits_metadata else ""
     evidence = f"{', '.join(said)}; its assignor is {traits.protocol}{beside}"
-    return _interned(evidence) if len(evidence) <= _MOST_INTERNED else evidence
+    return _one_evidence[evidence]
 
 
-_MOST_INTERNED = 1_000
-"""Characters of a text that is: strangers name the assignor."""
-
-
-@lru_cache(maxsize=1_024)
-def _interned(evidence: str) -> str:
-    """One object for equal texts: members of all groups have few."""
-    return evidence
+_one_evidence: Interner[str] = Interner(1_024, lambda text: len(text) <= 1_000)
+"""One object for equal texts: members of all groups have few. Strangers name the assignor: no long one is kept."""
