@@ -2,7 +2,8 @@
 
 A directory is one that the rig kept (`python -m tests.harness.rig --libraries all --keep DIR`; counted are the plays
 that members of any library can play). Or it holds `segments/` (or `records.ndjson.gz`), `truth.ndjson` (what the
-broker's log says of each generation) and `capture.json` (`kafka`: the version, `seed`). `--out` writes
+broker's log says of each generation) and `capture.json` (`kafka`: the version, `seed`; `load`, if it is to be told:
+the machine's load average on the way, for each of its cores). `--out` writes
 docs/accuracy.md; `--cut GROUPS --to DIR` keeps some groups of a capture, with their records and their truth alone.
 """
 
@@ -70,7 +71,7 @@ BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
 class Answer:
     """One cause that was told, and the truth: several where generations were never written."""
 
-    kafka: str
+    capture: str
     client: str
     kind: str
     group: str
@@ -137,8 +138,10 @@ def score(directories: Sequence[Path]) -> Accuracy:
 def _score(directory: Path, out: Accuracy) -> None:
     is_of_rig = (directory / "run.json").exists()
     about = json.loads((directory / ("run.json" if is_of_rig else "capture.json")).read_text())
-    kafka = about["kafka"]
-    out.captures.append(f"Kafka {kafka}, seed {about['seed']}")
+    capture = f"Kafka {about['kafka']}, seed {about['seed']}"
+    if "load" in about:
+        capture += f", load {about['load']:g}"
+    out.captures.append(capture)
     truth = [json.loads(line) for line in _open(directory / "truth.ndjson")]
     if is_of_rig:
         truth = list(_truth_of_rig(directory, truth))
@@ -153,7 +156,7 @@ def _score(directory: Path, out: Accuracy) -> None:
     commits, partitions = _commit_times(directory), _assigned(events)
     for row in truth:
         if row["written"]:
-            _judge(kafka, row, told[row["group"], row["generation"]], commits, partitions, out)
+            _judge(capture, row, told[row["group"], row["generation"]], commits, partitions, out)
     known = {(row["group"], row["generation"]) for row in truth}
     out.invented += [f"{key[0]} {key[1]}" for key in told if key[0] in clients and key not in known and key[1] > 0]
     _count_members(told, clients, out)
@@ -189,7 +192,7 @@ def _truth_of_rig(directory: Path, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _judge(
-    kafka: str,
+    capture: str,
     row: Row,
     found: Sequence[Row],
     commits: Mapping[str, Sequence[int]],
@@ -207,13 +210,13 @@ def _judge(
     if causes:
         right = frozenset().union(*map(as_told, causes))
         out.rebalances.append(
-            Answer(kafka, client, kind, group, generation, right, event["cause"], event["confidence"])
+            Answer(capture, client, kind, group, generation, right, event["cause"], event["confidence"])
         )
     for member in event["left"]:
         gone = row["merged_departures"].get(member["member_id"])
         if gone is not None:
             right = as_told(gone["how"])
-            answer = Answer(kafka, client, kind, group, generation, right, member["cause"], member["confidence"])
+            answer = Answer(capture, client, kind, group, generation, right, member["cause"], member["confidence"])
             out.departures.append(answer)
     stopped_ms, began = event["stopped_partition_ms"], row["began"]
     if client not in EAGER or stopped_ms is None or began is None or row["at"] - began < LONG_JOIN_MS:
@@ -313,7 +316,8 @@ cause is right for real clients, by library. It is written by
 
 ## How it was measured
 
-Captures: {captures}. Parameters were tuned on others.
+Captures: {captures}. Parameters were tuned on others. *Load* is the machine's load average for each of its cores, as
+a median: at more than 1, clients and brokers wait for a processor, and what happened when is less certain.
 
 Each capture has a real broker, and real clients that join, close, are killed, paused and restarted, stall, and crash
 repeatedly. Each scenario has its own group. Clients: {clients}.
@@ -364,7 +368,7 @@ def page(found: Accuracy) -> str:
             "",
             *_outcomes(answers, "Library", lambda it: LIBRARIES[it.client]),
         ]
-        out += ["", "By version of Kafka:", "", *_outcomes(answers, "Kafka", lambda it: it.kafka)]
+        out += ["", "By capture:", "", *_outcomes(answers, "Capture", lambda it: it.capture)]
         out += ["", "By scenario:", "", *_outcomes(answers, "Scenario", lambda it: it.kind)]
         out += ["", "Rows are the truth, columns what was told:", "", *_confusion(answers)]
         out += ["", "By confidence:", "", *_calibration(answers)]
