@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -27,6 +28,11 @@ SILENT_S = 20.0
 """After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
 that never comes again once a broker was restarted."""
 
+MUTE_S = 45.0
+"""So long questions about somebody may only time out while all brokers answer others, and so long one may be open,
+which each is for a few seconds. Then the process is started anew as well: the same client may wait for a coordinator,
+for ever, while it lists groups."""
+
 
 class AdminProcess:
     """One such process. It ends with us, whatever ends us: its standard input does."""
@@ -35,6 +41,8 @@ class AdminProcess:
         """`wake` is called from another thread whenever there is something to `take`."""
         self._numbers = count(1)
         self._answers: deque[AdminAnswer] = deque()
+        self._asked_at: dict[int, float] = {}
+        """Questions that are not answered, by number, in the order in which they were asked."""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "agent.kafka.admin_api.child"],
             stdin=subprocess.PIPE,
@@ -71,12 +79,21 @@ class AdminProcess:
         for."""
         number = next(self._numbers)
         known = {group: list(some) for group, some in (topics or {}).items()}
+        self._asked_at[number] = time.monotonic()
         self._write({"id": number, "ask": what, "groups": list(groups), "topics": known})
         return number
 
     def take_answers(self) -> list[AdminAnswer]:
         """The answers that have come."""
-        return [self._answers.popleft() for _ in range(len(self._answers))]
+        taken = [self._answers.popleft() for _ in range(len(self._answers))]
+        for answer in taken:
+            self._asked_at.pop(answer.number, None)
+        return taken
+
+    @property
+    def waiting_since(self) -> float | None:
+        """When the oldest question was asked (`time.monotonic`) whose answer was not taken yet."""
+        return next(iter(self._asked_at.values()), None)
 
     @property
     def exit_code(self) -> int | None:
@@ -118,6 +135,9 @@ class AdminSession:
         """Since the last answer."""
         self.answered_at = 0.0
         """`time.monotonic` of the last answer, or of the start of the process."""
+        self._mute_since: dict[Hashable, float] = {}
+        """Whom questions are about that only time out, and since when."""
+        self._is_stuck = False
         self._reported: set[AdminOutcome] = set()
         self._loss_reported = False
         """Whether one was told to be gone, and nothing was answered since."""
@@ -126,7 +146,8 @@ class AdminSession:
         """The process; None in the pause before it is started anew. `now` is `time.monotonic()`."""
         if self._process is not None:
             code = self._process.exit_code
-            if code is None and now - self.answered_at <= SILENT_S:
+            self._is_stuck |= now - (self._process.waiting_since or now) >= MUTE_S
+            if code is None and now - self.answered_at <= SILENT_S and not self._is_stuck:
                 return self._process
             self._report_loss(code)
             self._on_loss()
@@ -135,14 +156,19 @@ class AdminSession:
         if self._backoff.remaining_s(None, now):
             return None
         self.answered_at = now
+        self._is_stuck = False
+        self._mute_since.clear()
         self._process = AdminProcess(self._conf, self._wake)
         return self._process
 
     def _report_loss(self, exit_code: int | None) -> None:
         """Say that one is gone: once while brokers are away, however many are started meanwhile."""
         if not self._loss_reported:
+            silent_s, whose = (MUTE_S, " about some groups") if self._is_stuck else (SILENT_S, "")
             how = (
-                f"has had no answer for {SILENT_S:g} s" if exit_code is None else f"ended with exit code {exit_code}"
+                f"has had no answer{whose} for {silent_s:g} s"
+                if exit_code is None
+                else f"ended with exit code {exit_code}"
             )
             log.warning("the process that asks the Admin API %s; others are started until one is answered", how)
         self._loss_reported = True
@@ -162,6 +188,18 @@ class AdminSession:
         is_first = refusal.outcome not in self._reported
         self._reported.add(refusal.outcome)
         return is_first
+
+    def heard_of(self, whom: Hashable) -> None:
+        """A question about a group, or about groups of a broker, was answered or refused."""
+        self._mute_since.pop(whom, None)
+
+    def timed_out(self, whom: Hashable, now: float) -> None:
+        """One was not answered in time."""
+        self._is_stuck |= now - self._mute_since.setdefault(whom, now) >= MUTE_S
+
+    def brokers_away(self) -> None:
+        """Some broker did not answer a question about all groups, which is why others are not answered."""
+        self._mute_since.clear()
 
     def close(self) -> None:
         """End the process."""

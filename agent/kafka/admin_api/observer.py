@@ -174,6 +174,7 @@ class AdminObserver:
         for question in (self._look_up, self._sweep, self._list):
             question.drop()
         self._describe_requests.clear()
+        self._backoff = Backoff()
         self._rebalancing = {}
         self._look_up.interval.restart_in(0, time.monotonic())
 
@@ -199,6 +200,7 @@ class AdminObserver:
         self._join_phases.add_sweep(preparing, it.asked_ms, it.answered_ms, whole=not it.refusals)
         comparer.scheduler.prioritize(groups, now)
         if it.refusals:
+            self._session.brokers_away()
             self._rebalancing = {}
             self._sweep.interval.restart_in(RETRY_S, now)
             return
@@ -218,7 +220,7 @@ class AdminObserver:
     def _take_descriptions(
         self, comparer: MirrorComparison, broker: int, described: Mapping[str, DescribedGroup | Refusal], now: float
     ) -> None:
-        failed = False
+        failed = timed_out = False
         for group, answer in described.items():
             if not isinstance(answer, Refusal):
                 self._session.answered(now)
@@ -229,7 +231,11 @@ class AdminObserver:
             if answer.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
                 comparer.scheduler.suspend(group, now)
             else:
-                failed = True
+                failed, timed_out = True, timed_out or answer.outcome is AdminOutcome.TIMED_OUT
+        if timed_out:
+            self._session.timed_out(broker, now)
+        else:
+            self._session.heard_of(broker)
         if failed:
             self._backoff.failed(broker, now)
         else:

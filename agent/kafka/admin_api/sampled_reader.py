@@ -407,7 +407,9 @@ class SampledReader:
                 self._take_list(it, now)
         elif self._sweep.take(it):
             self._pace(self._sweep, self._sweep_pauses, it, now)
-            if not it.refusals:
+            if it.refusals:
+                self._session.brokers_away()
+            else:
                 self._answered(now)
             self._take_sweep(it, now)
         elif it.number in self._questions:
@@ -520,6 +522,11 @@ class SampledReader:
             elif answer is not None:
                 self._answered(now)
                 status.unseen_since_s = None
+        answers = [answer for answer in (described, offsets) if answer is not None]
+        if any(isinstance(answer, Refusal) and answer.outcome is AdminOutcome.TIMED_OUT for answer in answers):
+            self._session.timed_out(group, now)
+        elif answers:
+            self._session.heard_of(group)
         at_ms = _wall(it.answered_ms)
         if any(isinstance(it, Refusal) and it.outcome is AdminOutcome.DENIED for it in (described, offsets)):
             self._withhold(group, status, at_ms, now)

@@ -23,7 +23,7 @@ from agent.kafka.admin_api.answers import (
     ListedGroup,
     Refusal,
 )
-from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, parse_answer
+from agent.kafka.admin_api.asking import MUTE_S, SILENT_S, AdminProcess, AdminSession, parse_answer
 from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each, _positions
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -110,6 +110,43 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     session.answered(now)
     assert lose() == [told]
     assert len(losses) == 4
+
+
+@pytest.mark.usefixtures("process")
+def test_a_process_that_hears_of_some_no_more_is_started_anew(caplog: pytest.LogCaptureFixture) -> None:
+    """librdkafka may wait for a coordinator for ever, while it lists groups."""
+    losses: list[None] = []
+    session = AdminSession(NOBODY, lambda: None, lambda: losses.append(None))
+
+    def goes_on(now: float) -> bool:
+        session.answered(now)  # a list of groups
+        return session.process(now) is not None
+
+    try:
+        assert goes_on(0)
+        session.timed_out("g", 0)
+        session.timed_out("h", 0)
+        session.timed_out("g", MUTE_S - 1)
+        session.heard_of("g")
+        session.timed_out("g", MUTE_S + 1)
+        assert goes_on(MUTE_S + 1), "of g it has been heard"
+        session.brokers_away()
+        session.timed_out("h", 2 * MUTE_S)
+        assert goes_on(2 * MUTE_S), "a broker was away: it is not the client"
+        session.timed_out("h", 3 * MUTE_S)
+        assert not goes_on(3 * MUTE_S)
+        (told,) = caplog.messages
+        assert told.startswith("the process that asks the Admin API has had no answer about some groups for 45 s; ")
+        assert losses == [None]
+        assert goes_on(4 * MUTE_S)
+        session.timed_out("h", 4 * MUTE_S)
+        assert goes_on(4 * MUTE_S)
+        process = session.process(4 * MUTE_S)
+        assert process is not None
+        process.ask("list")
+        assert not goes_on(time.monotonic() + MUTE_S), "an answer that does not come"
+    finally:
+        session.close()
 
 
 @pytest.mark.usefixtures("process")
