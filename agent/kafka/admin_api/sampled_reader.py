@@ -522,13 +522,13 @@ class SampledReader:
             elif answer is not None:
                 self._answered(now)
                 status.unseen_since_s = None
-        answers = [answer for answer in (described, offsets) if answer is not None]
-        if any(isinstance(answer, Refusal) and answer.outcome is AdminOutcome.TIMED_OUT for answer in answers):
+        refused = {answer.outcome for answer in (described, offsets) if isinstance(answer, Refusal)}
+        if AdminOutcome.TIMED_OUT in refused:
             self._session.timed_out(group, now)
-        elif answers:
+        elif described is not None or offsets is not None:
             self._session.heard_of(group)
         at_ms = _wall(it.answered_ms)
-        if any(isinstance(it, Refusal) and it.outcome is AdminOutcome.DENIED for it in (described, offsets)):
+        if AdminOutcome.DENIED in refused:
             self._withhold(group, status, at_ms, now)
             return
         is_missing = status.is_missing
