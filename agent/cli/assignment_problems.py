@@ -35,8 +35,9 @@ class BinaryLines(Protocol):
 
 
 class AssignorProblem(NamedTuple):
-    """One line's problem and the assignor that it names."""
+    """The problem of a line, counted from 1, and the assignor that it names."""
 
+    line: int
     assignor: str
     problem: AssignmentProblem
 
@@ -70,7 +71,7 @@ def read_problems(stream: BinaryLines) -> Iterator[AssignorProblem | InvalidLine
             if not data.strip():
                 continue
             try:
-                yield _problem_of(_parsed(data))
+                yield _problem_of(number, _parsed(data))
             except _InvalidProblem as error:
                 yield InvalidLine(number, str(error))
     except OSError as error:
@@ -95,7 +96,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return form
 
 
-def _problem_of(form: Any) -> AssignorProblem:
+def _problem_of(line: int, form: Any) -> AssignorProblem:
     form = _object(form, "a JSON object with assignor, partitions and members")
     name = _field(form, "assignor", "the problem")
     if name not in NAMES:
@@ -106,9 +107,8 @@ def _problem_of(form: Any) -> AssignorProblem:
     if sum(partitions.values()) > MAX_PARTITIONS:
         raise _InvalidProblem(f"expected {MAX_PARTITIONS:,} partitions at most, got {sum(partitions.values()):,}")
     members = _object(_field(form, "members", "the problem"), "members: objects by member id")
-    return AssignorProblem(
-        name, AssignmentProblem(partitions, {member_id: _member(member_id, it) for member_id, it in members.items()})
-    )
+    subscriptions = {member_id: _member(member_id, it) for member_id, it in members.items()}
+    return AssignorProblem(line, name, AssignmentProblem(partitions, subscriptions))
 
 
 def _member(member_id: str, form: Any) -> MemberSubscription:

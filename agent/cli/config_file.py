@@ -68,12 +68,12 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     """A file of options by name. Raises `ValueError`."""
     import yaml
 
-    from agent.common.bounded_yaml import BoundedLoader
+    from agent.common.bounded_yaml import BoundedLoader, yaml_problem
 
     try:
         settings = yaml.load(path.read_text(encoding="utf-8"), BoundedLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"expected YAML: {error}") from None
+        raise ValueError(yaml_problem(error)) from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     if settings is None:

@@ -13,6 +13,16 @@ MAX_KEY = 100
 """Characters of a key that are shown."""
 
 
+def yaml_problem(error: Exception) -> str:
+    """What keeps a text from being YAML, and where, on one line: without the text around, which may be a secret."""
+    if isinstance(error, RecursionError):
+        return "expected YAML: it is nested too deep"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"expected YAML: {' '.join(str(error).split())}"
+    mark, said = error.problem_mark, f"expected YAML: {error.problem or error.context}"
+    return said if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+
+
 class BoundedLoader(yaml.SafeLoader):
     """Raises `yaml.YAMLError` for a document that is too large once its aliases are followed, or refers to itself,
     and where a mapping has a key twice: YAML would take the last."""

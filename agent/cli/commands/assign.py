@@ -51,7 +51,7 @@ _MEMBER_COLUMNS = {
     "assignment": Column("ASSIGNMENT", folds=MIN_FOLDED_WIDTH),
 }
 _PROBLEM_COLUMNS = {
-    "number": Column("PROBLEM"),
+    "line": Column("LINE"),
     "assignor": Column("ASSIGNOR"),
     "members": Column("MEMBERS"),
     "partitions": Column("PARTITIONS"),
@@ -241,22 +241,21 @@ def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
     from agent.core.protocol.assignors import AssignmentNeverEnds
 
     wrong = endless = 0
+    where = "stdin" if path == STDIN else path
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal wrong, endless
-        number = 0
         with sys.stdin.buffer if path == STDIN else _opened(path) as stream:
             for item in read_problems(stream):
                 if isinstance(item, InvalidLine):
                     wrong += 1
-                    warn(f"{'stdin' if path == STDIN else path}: line {item.line}: {item.message}")
+                    warn(f"{where}: line {item.line}: {item.message}")
                     continue
-                number += 1
                 try:
-                    yield _row(number, item) if output == "table" else _answer(item)
+                    yield _row(item) if output == "table" else _answer(item)
                 except AssignmentNeverEnds as error:
                     endless += 1
-                    warn(f"problem {number} has no answer: {error}")
+                    warn(f"{where}: line {item.line} has no answer: {error}")
 
     print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no answers")
     if wrong:
@@ -277,10 +276,10 @@ def _answer(asked: AssignorProblem) -> dict[str, Any]:
     return {"assignor": asked.assignor, "assignment": asked.answer()}
 
 
-def _row(number: int, asked: AssignorProblem) -> dict[str, Any]:
+def _row(asked: AssignorProblem) -> dict[str, Any]:
     found, problem = asked.outcome(), asked.problem
     return {
-        "number": number,
+        "line": asked.line,
         "assignor": asked.assignor,
         "members": len(problem.members),
         "partitions": sum(problem.subscribed_topics().values()),

@@ -104,12 +104,12 @@ def parse(text: str, directory: Path) -> WebConfig:
     """The file's text; paths in it are relative to its `directory`. Raises `WebConfigError`."""
     import yaml  # most agents have no such file, and one that starts is waited for
 
-    from agent.common.bounded_yaml import BoundedLoader
+    from agent.common.bounded_yaml import BoundedLoader, yaml_problem
 
     try:
         form = yaml.load(text, BoundedLoader)
     except (yaml.YAMLError, RecursionError) as error:
-        raise WebConfigError(f"no YAML: {' '.join(str(error).split())}") from None
+        raise WebConfigError(yaml_problem(error)) from None
     known = ("tls_server_config", "http_server_config", "basic_auth_users")
     top = _settings("", {} if form is None else form, known)
     return WebConfig(

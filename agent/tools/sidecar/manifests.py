@@ -11,6 +11,8 @@ from typing import NamedTuple
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
+from agent.common.bounded_yaml import yaml_problem
+
 _SPECS: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
@@ -42,14 +44,8 @@ def parse(text: str) -> list[Node]:
     """The documents. Raises `ManifestError` where it is no YAML."""
     try:
         return list(yaml.compose_all(text, yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        raise ManifestError(f"{where}expected YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise ManifestError(f"expected YAML: {error}") from None
-    except RecursionError:
-        raise ManifestError("expected YAML: it is nested too deep") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ManifestError(yaml_problem(error)) from None
 
 
 def templates(documents: Collection[Node]) -> Iterator[PodTemplate]:

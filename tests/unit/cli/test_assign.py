@@ -64,7 +64,7 @@ def test_a_problem_that_has_no_answer(output: str) -> None:
     result = kshadow("assign", "-", "-o", output, stdin=asked)
     assert (result.exit_code, result.stderr) == (
         1,
-        "problem 2 has no answer: Kafka's sticky assignors do not come to an end for these subscriptions: "
+        "stdin: line 2 has no answer: Kafka's sticky assignors do not come to an end for these subscriptions: "
         "a leader with one never completes the rebalance\n",
     )
     assert len(lines(result)) == (3 if output == "table" else 2)
@@ -92,9 +92,9 @@ def test_formats_of_problems_say_the_same(tmp_path: Path) -> None:
     assert yaml.safe_load(kshadow("assign", path, "-o", "yaml").stdout) == said
     assert [json.loads(it) for it in lines(kshadow("assign", path, "-o", "ndjson"))] == said
     assert [" ".join(it.split()) for it in lines(kshadow("assign", path))] == [
-        "PROBLEM ASSIGNOR MEMBERS PARTITIONS SPREAD IDLE MOVES",
+        "LINE ASSIGNOR MEMBERS PARTITIONS SPREAD IDLE MOVES",
         "1 cooperative-sticky 2 5 2-3 0 2",
-        "2 range 2 5 2-3 0 2",
+        "3 range 2 5 2-3 0 2",
     ]
 
 

@@ -85,7 +85,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
         ("nosuch: {output: json}", "unknown key 'nosuch'"),  # 4: no such command
         ("decode: 5", "decode: expected a section of options, got 5"),  # 5
         ("[a, b]", "expected options by name, got list"),  # 6
-        ("a: [", "expected YAML: while parsing"),  # 7
+        ("a: [1\nb: hunter2", "line 2, column 2: expected YAML: expected ',' or ']', but got ':'\n"),  # 7
         ("output: xml", "output: 'xml' is not one of"),  # 8: a value that the option does not take
         ("offsets-partitions: many", "offsets-partitions: 'many' is not a valid integer"),  # 9
         ("offsets-partitions: 0", "offsets-partitions: 0 is not in the range x>=1"),  # 10

@@ -77,8 +77,8 @@ def test_openssl_knows_the_ciphers() -> None:
 REFUSED = [
     ("tls: 1", "tls: unknown; known are tls_server_config, http_server_config, basic_auth_users"),  # 1
     ("- 1", "the file: expected settings by name, got a list"),  # 2
-    ("a: [", "no YAML: "),  # 3
-    ("a: " + "[" * 5000, "no YAML: "),  # 4: too deep
+    ("a: [", "line 1, column 5: expected YAML: "),  # 3
+    ("a: " + "[" * 5000, "expected YAML: it is nested too deep"),  # 4
     ("basic_auth_users: {}\nbasic_auth_users: {}", "the key 'basic_auth_users' stands there twice"),  # 5
     ("tls_server_config: x", "tls_server_config: expected settings by name, got a str"),  # 6
     ("tls_server_config: {key_file: a}", "tls_server_config.cert_file: missing"),  # 7
