@@ -22,7 +22,8 @@ Known false alarms: `StalledConsumer.false_alarms`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.diff import owners_by_partition
@@ -50,9 +51,6 @@ from analyzers.stalled_rules import (
     is_reread,
     is_silent,
     lag_status,
-    packed,
-    partition_track,
-    progress_track,
     standing_since_ms,
     was_rewound,
 )
@@ -63,6 +61,7 @@ from analyzers.stalled_texts import (
     rewind_condition,
     silence_condition,
 )
+from analyzers.stalled_tracks import TracksByPosition, packed, partition_track
 
 UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
@@ -80,8 +79,8 @@ STALE_LOOKS = 4
 class StalledConsumer(Analyzer):
     """Follows every position of a group, and looks at those that are silent, went back, or stand with work to do.
 
-    Tracks are kept as bytes. `_tracks` is in the order in which positions were committed last, so that the silent
-    ones come first.
+    The tracks of `_committed` are in the order in which positions were committed last, so that the silent ones come
+    first.
     """
 
     STATE: ClassVar = StateFields(
@@ -135,23 +134,26 @@ class StalledConsumer(Analyzer):
 
     __slots__ = (
         "_back",
+        "_committed",
+        "_first_ms",
         "_looked_ms",
         "_members_ms",
+        "_moving",
         "_owned_ms",
-        "_progress",
         "_recommits",
         "_set_aside",
         "_stuck",
-        "_tracks",
     )
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._tracks: dict[TopicPartition, bytes] = {}
+        self._committed = TracksByPosition(PartitionTrack)
+        self._first_ms: int | None = None
+        """When the first of them was committed last; None: not looked at yet."""
         self._set_aside: dict[TopicPartition, bytes] = {}
         """Silent, and of no account until they are committed again."""
         self._back: dict[TopicPartition, None] = {}
-        self._progress: dict[TopicPartition, bytes] = {}
+        self._moving = TracksByPosition(ProgressTrack)
         """Of the positions whose lag is known, or was."""
         self._stuck: dict[TopicPartition, StuckPartition] = {}
         """As of the last look at lag: what is not OK."""
@@ -164,12 +166,29 @@ class StalledConsumer(Analyzer):
     def after_restore(self) -> None:
         """What images of versions before have as objects."""
         self._back = dict.fromkeys(self._back)
-        kept: list[dict[TopicPartition, Any]] = [self._tracks, self._set_aside, self._progress]
-        for tracks in kept:
-            for slot, it in tracks.items():
-                if isinstance(it, bytes):
-                    break
-                tracks[slot] = packed(it)
+        set_aside: dict[TopicPartition, bytes | PartitionTrack] = {**self._set_aside}
+        self._set_aside = {slot: it if isinstance(it, bytes) else packed(it) for slot, it in set_aside.items()}
+        self._first_ms = None
+
+    # As snapshots have them.
+
+    @property
+    def _tracks(self) -> Mapping[TopicPartition, bytes]:
+        return self._committed.as_bytes()
+
+    @_tracks.setter
+    def _tracks(self, tracks: Mapping[TopicPartition, bytes | PartitionTrack]) -> None:
+        self._committed = TracksByPosition(PartitionTrack)
+        self._committed.keep_bytes(tracks)
+
+    @property
+    def _progress(self) -> Mapping[TopicPartition, bytes]:
+        return self._moving.as_bytes()
+
+    @_progress.setter
+    def _progress(self, tracks: Mapping[TopicPartition, bytes | ProgressTrack]) -> None:
+        self._moving = TracksByPosition(ProgressTrack)
+        self._moving.keep_bytes(tracks)
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Keep who may commit, and since when."""
@@ -184,27 +203,31 @@ class StalledConsumer(Analyzer):
             case AssignmentChanged():
                 self._owned_ms = group.now_ms
             case OffsetsDeleted(topic=topic, topic_partition=partition):
-                for kept in (self._tracks, self._set_aside, self._back, self._progress, self._stuck):
+                for tracks in (self._committed, self._moving):
+                    tracks.drop((topic, partition))
+                for kept in (self._set_aside, self._back, self._stuck):
                     kept.pop((topic, partition), None)
+                self._first_ms = None
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
-        silent, committed, owned_ms = self._tracks, dict[TopicPartition, bytes](), self._owned_ms
+        tracks, set_aside, owned_ms = self._committed.read(), self._set_aside, self._owned_ms
         for slot, position in sample.positions.items():
-            known = silent.pop(slot, None) or self._set_aside.pop(slot, None)
-            if known is None:
-                committed[slot] = packed(PartitionTrack.begin(position))
+            track = tracks.pop(slot, None)
+            if track is None and slot in set_aside:
+                track = partition_track(set_aside.pop(slot))
+            if track is None:
+                tracks[slot] = PartitionTrack.begin(position)
                 continue
-            track = partition_track(known)
             before = track.position
             track.follow(position, owned_ms)
             if position.offset < before.offset:
                 self._note_rewind(slot, track, before)
             elif track.repeats >= REPEATS:
                 self._recommits = self._members_ms is not None
-            committed[slot] = packed(track)
-        # A dict that is taken from and put into takes twice the room.
-        self._tracks = silent | committed if silent else committed
+            tracks[slot] = track
+        self._committed.keep(tracks)
+        self._first_ms = None
 
     def _note_rewind(self, slot: TopicPartition, track: PartitionTrack, before: Position) -> None:
         has_members = self._members_ms is not None and before.commit_ms >= self._members_ms
@@ -212,9 +235,8 @@ class StalledConsumer(Analyzer):
             track.mark_rewind(before.offset)
             self._back[slot] = None
 
-    def _track(self, slot: TopicPartition) -> PartitionTrack | None:
-        known = self._tracks.get(slot) or self._set_aside.get(slot)
-        return None if known is None else partition_track(known)
+    def _all_tracks(self) -> dict[TopicPartition, PartitionTrack]:
+        return {slot: partition_track(it) for slot, it in self._set_aside.items()} | self._committed.read()
 
     # Lag.
 
@@ -230,29 +252,33 @@ class StalledConsumer(Analyzer):
 
     def look(self, look: LagLook, group: GroupContext) -> None:
         """Follow every position whose lag is known, and keep which are not OK."""
-        at_ms, settings, progress = look.at_ms, self.settings, self._progress
+        at_ms, settings, progress = look.at_ms, self.settings, self._moving.read()
         since_ms = self._members_ms or 0
         self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
+        committed: Mapping[TopicPartition, PartitionTrack] | None = None
         positions, seen_ms = look.positions, look.seen_ms
         for slot, lag in look.lags.items():
-            known = progress.get(slot)
-            if known is None:
-                track = ProgressTrack.begin(positions[slot], lag, seen_ms, self._pause_ms(slot))
-            else:
-                track = progress_track(known)
-                track.follow(positions[slot], lag, seen_ms, at_ms)
-                if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
-                    found[slot] = status
-            progress[slot] = packed(track)
-        self._stuck = self._held(found, group) if found else {}
+            track = progress.get(slot)
+            if track is None:
+                if committed is None:
+                    committed = self._all_tracks()
+                pause_ms = self._pause_ms(committed.get(slot))
+                progress[slot] = ProgressTrack.begin(positions[slot], lag, seen_ms, pause_ms)
+                continue
+            track.follow(positions[slot], lag, seen_ms, at_ms)
+            if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
+                found[slot] = status
+        self._stuck = self._held(found, progress, group) if found else {}
+        self._moving.keep(progress)
 
-    def _pause_ms(self, slot: TopicPartition) -> int:
+    def _pause_ms(self, track: PartitionTrack | None) -> int:
         """What the log tells of a partition's pace, which may be that of its producers: no more of it than this."""
-        track = self._track(slot)
         return 0 if track is None else min(track.mean_pause_ms, milliseconds(self.settings.silent_after_s))
 
-    def _held(self, found: dict[TopicPartition, Status], group: GroupContext) -> dict[TopicPartition, StuckPartition]:
+    def _held(
+        self, found: dict[TopicPartition, Status], tracks: Mapping[TopicPartition, ProgressTrack], group: GroupContext
+    ) -> dict[TopicPartition, StuckPartition]:
         """Those of the partitions that a member holds, and had time to consume."""
         view = group.view
         had_time = group.now_ms - self._owned_ms >= milliseconds(self.settings.silent_after_s) / 2
@@ -262,7 +288,6 @@ class StalledConsumer(Analyzer):
         holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
         out: dict[TopicPartition, StuckPartition] = {}
         now_ms = group.now_ms
-        tracks = {slot: progress_track(it) for slot, it in self._progress.items()}
         busy = {holders.get(slot) for slot, track in tracks.items() if is_busy(track, now_ms, self.settings)}
         for slot, status in found.items():
             holder, track = holders.get(slot), tracks[slot]
@@ -282,13 +307,12 @@ class StalledConsumer(Analyzer):
             return StuckPartition(status, client, since_ms, track.high, track.lag, track.returns)
         return StuckPartition(status, client, standing_since_ms(track, members_ms), offset, track.lag, 0)
 
-    def _known_lag(self, slot: TopicPartition, now_ms: int) -> int | None:
-        """A partition's lag; None where it is not known, or not any more."""
-        known = self._progress.get(slot)
-        if known is None or not self._is_fresh(now_ms):
-            return None
-        track = progress_track(known)
-        return track.lag if self._looked_ms - track.seen_ms < WINDOW_MS else None
+    def _known_lags(self, now_ms: int) -> dict[TopicPartition, int]:
+        """The lag of each partition of which it is known, and still is."""
+        if not self._is_fresh(now_ms):
+            return {}
+        tracks = self._moving.read().items()
+        return {slot: track.lag for slot, track in tracks if self._looked_ms - track.seen_ms < WINDOW_MS}
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
@@ -302,13 +326,8 @@ class StalledConsumer(Analyzer):
         now_ms = group.now_ms
         wakes: list[int] = []
         silent = self._stopped(group, wakes) if self._recommits else {}
-        back = {slot: track for slot in self._back if (track := self._track(slot)) is not None}
-        for slot, track in list(back.items()):
-            lag = self._known_lag(slot, now_ms)
-            if was_rewound(track, now_ms, self.settings) and lag != 0:
-                wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
-            else:
-                del self._back[slot], back[slot]
+        back = self._rewound(now_ms) if self._back else {}
+        wakes += [track.back_ms + round(self.settings.rewind_s * 1000) for track in back.values()]
         stuck = {}
         if self._stuck and self._is_fresh(now_ms):
             stuck = self._stuck
@@ -324,13 +343,25 @@ class StalledConsumer(Analyzer):
             return Verdict(rewind_condition(back), wake_ms)
         return Verdict(lag_condition(stuck, back, now_ms) if stuck else None, wake_ms)
 
+    def _rewound(self, now_ms: int) -> dict[TopicPartition, PartitionTrack]:
+        """The partitions that went back, with something left to read; forgets the others."""
+        tracks, lags = self._all_tracks(), self._known_lags(now_ms)
+        back = {
+            slot: track
+            for slot in self._back
+            if (track := tracks.get(slot)) is not None
+            and was_rewound(track, now_ms, self.settings)
+            and lags.get(slot) != 0
+        }
+        self._back = dict.fromkeys(back)
+        return back
+
     def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, SilentPartition]:
         """The partitions that are stopped; adds to `wakes` when to look again."""
-        silent = {
-            slot: track
-            for slot, track in self._silent(group.known_ms, wakes).items()
-            if self._known_lag(slot, group.now_ms) is None
-        }
+        silent = self._silent(group.known_ms, wakes)
+        if silent:
+            lags = self._known_lags(group.now_ms)
+            silent = {slot: track for slot, track in silent.items() if slot not in lags}
         view = group.view if silent else None
         if view is None:
             return {}
@@ -346,15 +377,23 @@ class StalledConsumer(Analyzer):
             if holder is not None and is_silent(track, group.known_ms, self.settings, self._owned_ms):
                 out[slot] = SilentPartition(clients[holder], track.position.commit_ms)
             else:
-                self._set_aside[slot] = self._tracks.pop(slot)
+                self._set_aside[slot] = packed(track)
+        if len(out) < len(silent):
+            kept = self._committed.read().items()
+            self._committed.keep({slot: track for slot, track in kept if slot in out or slot not in silent})
+            self._first_ms = None
         return out
 
     def _silent(self, known_ms: int, wakes: list[int]) -> dict[TopicPartition, PartitionTrack]:
         """The positions that are silent for too long, as far as commits are known; and when the next may be."""
         floor_ms = round(self.settings.silent_after_s * 1000)
         out: dict[TopicPartition, PartitionTrack] = {}
-        for slot, known in self._tracks.items():
-            track = partition_track(known)
+        if self._first_ms is not None and known_ms < self._first_ms + floor_ms:
+            wakes.append(self._first_ms + floor_ms)
+            return out
+        tracks = self._committed.read()
+        self._first_ms = next((track.position.commit_ms for track in tracks.values()), None)
+        for slot, track in tracks.items():
             if known_ms < track.position.commit_ms + floor_ms:
                 wakes.append(track.position.commit_ms + floor_ms)
                 break

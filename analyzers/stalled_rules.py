@@ -11,9 +11,6 @@ of aborted transactions (`has_work`).
 *Pace.* How long a consumer pauses while there is work is its own affair: one that commits every twenty minutes is
 slow, not stuck. So a standstill must last a multiple of the longest pause that it made, which fades with each
 move that comes sooner; and half as long again as `silent_after_s` while its pace is not known (`patience_ms`).
-
-*Bytes.* There are more tracks than anything else: two of each position. Between samples and looks they are kept as
-bytes, a third of what objects take.
 """
 
 from __future__ import annotations
@@ -245,14 +242,6 @@ class ProgressTrack(msgspec.Struct, array_like=True):
         faded_ms = self.pause_ms - self.pause_ms // FADING if self.moves else 0
         self.pause_ms = max(stood_ms, faded_ms)
         self.moves = min(self.moves + 1, REPEATS)
-
-
-packed = msgspec.msgpack.Encoder().encode
-"""A track's bytes."""
-
-partition_track = msgspec.msgpack.Decoder(PartitionTrack).decode
-progress_track = msgspec.msgpack.Decoder(ProgressTrack).decode
-"""The tracks again. They raise `msgspec.MsgspecError` for other bytes."""
 
 
 # The rules of lag. `since_ms` is from when on a standstill counts: the group had no members before, say.

@@ -25,6 +25,7 @@ from agent.core.shadow.targets import TargetAssignments
 from agent.core.state_fields import INTERNED, SHARED, declared_state
 from agent.persistence.cluster_state import ClusterState
 from analyzers import windows
+from analyzers.stalled_consumer import StalledConsumer
 from tests import examples
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.test_properties import timed
@@ -55,6 +56,7 @@ NO_STATE: dict[type, set[str]] = {
     Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
     PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it
+    StalledConsumer: {"_committed", "_moving", "_first_ms"},  # what `_tracks` and `_progress` tell
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
@@ -77,15 +79,16 @@ def attributes(it: object) -> dict[str, Any]:
 
 def state_of(it: Any) -> dict[str, Any]:
     """The attributes that are state; fails where one is neither declared nor known not to be."""
-    cls, found = type(it), attributes(it)
+    cls, found, known = type(it), attributes(it), NO_STATE.get(type(it), set())
     if isinstance(it, Analyzer | ClusterAnalyzer):
         declared = cls.__dict__["STATE"]
-        assert found.keys() - SETTINGS == declared.keys(), cls
+        found |= {name: getattr(it, name) for name in declared if isinstance(getattr(cls, name, None), property)}
+        assert found.keys() - SETTINGS == declared.keys() | known, cls
         return {name: found[name] for name in declared}
     declared = declared_state(cls)
     assert declared is not None, f"{cls} is not declared"
     found |= {name: getattr(it, name) for name in declared if isinstance(getattr(cls, name, None), property)}
-    known = NO_STATE.get(cls, set()) | (TIMES if cls.__name__ == "Hysteresis" else set())
+    known = known | (TIMES if cls.__name__ == "Hysteresis" else set())
     if not issubclass(cls, tuple):
         assert found.keys() == declared.keys() | known, cls
     return {name: getattr(it, name) for name in declared}

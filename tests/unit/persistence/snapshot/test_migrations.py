@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,7 +20,8 @@ from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.image_codec import ImageCodec
 from agent.persistence.snapshot.migrations import FORMAT, MIGRATIONS, OLDEST_FORMAT, Added, Removed, Renamed
 from analyzers.stalled_consumer import StalledConsumer
-from analyzers.stalled_rules import PartitionTrack, ProgressTrack, StalledSettings, packed, partition_track
+from analyzers.stalled_rules import PartitionTrack, ProgressTrack, StalledSettings
+from analyzers.stalled_tracks import packed, partition_track
 from tests.harness.state_digest import digest
 from tests.unit.persistence.snapshot.cutting import ALL
 from tests.unit.persistence.snapshot.making_images import DATA, LOG, PARTITION, replayed
@@ -107,7 +109,11 @@ def test_tracks_that_were_objects_are_read() -> None:
     def make() -> Any:
         return StalledConsumer(StalledSettings())
 
-    before, a, b = make(), ("t", 0), ("t", 1)
+    before, a, b = (
+        SimpleNamespace(**{name: getattr(make(), name) for name in StalledConsumer.STATE}),
+        ("t", 0),
+        ("t", 1),
+    )
     track, progress = (
         PartitionTrack.begin(Position(5, 60_000, 7)),
         ProgressTrack.begin(Position(5, 60_000, 7), 3, 61_000),
