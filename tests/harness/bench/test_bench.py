@@ -105,12 +105,13 @@ def test_a_load_is_the_same_each_time() -> None:
 
 
 @pytest.mark.usefixtures("kafka")
-def test_scenarios_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the eight those two that share most of what the others use; `make bench BENCH=--tiny` runs all."""
+@pytest.mark.parametrize("wanted", [["steady"], pytest.param([*SCENARIOS], marks=pytest.mark.thorough)])
+def test_scenarios_run(
+    wanted: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One shares most of what the others use."""
     for variable in BINARIES.values():
         monkeypatch.delenv(variable, raising=False)
-    wanted = ("catchup", "steady")
-    assert set(wanted) < set(SCENARIOS)
     assert main(["--tiny", "--only", ",".join(wanted), "-o", "json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert set(out["left_out"]) == set(BINARIES)
@@ -119,7 +120,6 @@ def test_scenarios_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         scenario["scenario"]: next(row for row in scenario["rows"] if row["name"].startswith("kshadow"))
         for scenario in out["scenarios"]
     }
-    assert rows["catchup"]["wall_s"] > 0
     assert rows["steady"]["rate"] > 500
     assert 0 <= rows["steady"]["age_s"] <= rows["steady"]["age_max_s"] < 30
     assert rows["steady"]["behind"] is not None

@@ -67,21 +67,20 @@ def told(findings: object) -> list[dict[str, object]]:
     return [event_of(it) for it in findings]  # type: ignore[attr-defined]
 
 
-def test_batch_by_batch(spark: SparkSession, runs: list[RecordBatch], tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [2, pytest.param(5, marks=pytest.mark.thorough)])
+def test_batch_by_batch(spark: SparkSession, runs: list[RecordBatch], parts: int, tmp_path: Path) -> None:
     ((*notes,),) = batches(runs, 1)
     whole = told(cluster_events(DIAGNOSIS, notes))
     assert len(whole) > 20, "there is something to find"
-    for parts in (2, 5):
-        checkpoint = str(tmp_path / str(parts))
-        came = []
-        for number, part in enumerate(batches(runs, parts)):
-            found = told(ClusterFindings(spark, checkpoint, DIAGNOSIS).findings(number, part))
-            # A batch that is made again begins where the one before it ended.
-            assert told(ClusterFindings(spark, checkpoint, DIAGNOSIS).findings(number, part)) == found
-            came += found
-        # What was under way as the records ended is not judged in a stream.
-        assert came == whole[: len(came)]
-        assert all(it["at_ms"] > T0 + 22 * HOUR_MS for it in whole[len(came) :])  # type: ignore[operator]
+    came = []
+    for number, part in enumerate(batches(runs, parts)):
+        found = told(ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(number, part))
+        # A batch that is made again begins where the one before it ended.
+        assert told(ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(number, part)) == found
+        came += found
+    # What was under way as the records ended is not judged in a stream.
+    assert came == whole[: len(came)]
+    assert all(it["at_ms"] > T0 + 22 * HOUR_MS for it in whole[len(came) :])  # type: ignore[operator]
 
 
 def of_format(image: bytes, version: int) -> bytes:

@@ -126,6 +126,7 @@ def test_time_is_whole(tables: dict[str, list[dict[str, Any]]]) -> None:
     assert all(row["members_min"] <= row["members_avg"] <= row["members_max"] for row in sure)
 
 
+@pytest.mark.thorough  # below, the last day by itself
 def test_each_day_by_itself_is_as_in_the_whole(
     spark: SparkSession, files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
