@@ -44,9 +44,9 @@ member without partitions, whose earlier commits count no more and whose π of a
 unlikely_factor),
 
     member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time
-    session_timeout  π · ( k/2 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
+    session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
-                         k = dies_at_once_share
+                         k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
     poll_timeout     π · (l - M) / l · U[g + M, e], and for cooperative members π · U[g, e]
 
 The code says what is left out here: static members, members of generations that never completed, KIP-848.
@@ -336,8 +336,10 @@ def _without_commits(
     out = {
         Cause.MEMBER_LEFT: scale_times(later_than(since_ms), works),
         Cause.SESSION_TIMEOUT: (
+            # Who died before the join phase had ended asks for no assignment, which would renew the session.
+            UniformInterval(at_once / 4, expires - P.timer_precision_ms, expires + P.timer_precision_ms),
             UniformInterval(
-                at_once / 2, expires - P.timer_precision_ms, since_ms + limits.session_ms + P.timer_precision_ms
+                at_once / 4, expires - P.timer_precision_ms, since_ms + limits.session_ms + P.timer_precision_ms
             ),
             UniformInterval(at_once / 2, expires, since_ms + limits.session_ms + P.heartbeat_interval_ms),
             *scale_times(later_than(expires), (1 - at_once) * works),

@@ -164,6 +164,17 @@ def test_members_that_died_together_as_they_came() -> None:
     assert set(how(inferred).values()) == {"session_timeout"}
 
 
+def test_members_that_died_before_their_assignment() -> None:
+    """A client was killed and started again four times while the join phase waited for its first session. None of the
+    four ever asked for its assignment, so their sessions began as the join phase ended, however late the record."""
+    dead = [member(f"a-{at}", client="a") for at in range(4)]
+    lasted = 44_888
+    slow = [replace(it, session_timeout_ms=45_000) for it in (*dead, B, C)]
+    known = facts(slow, [*slow[4:], AGAIN], {"b": 41_400, "c": 41_500}, every=4_500, lasted=lasted)
+    inferred = infer_rebalance(replace(known, joined_ms=END - 45_002))
+    assert set(how(inferred).values()) == {"session_timeout"}
+
+
 def test_static_members_that_stopped_together() -> None:
     """They say no goodbye, so whatever stopped them their sessions ran out."""
     static = [replace(it, instance_id=it.client_id) for it in (A, B, C)]
