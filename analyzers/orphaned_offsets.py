@@ -98,7 +98,10 @@ class OrphanedOffsets(Analyzer):
             return None
         return self._look_at_empty(view, group) if not view.members else self._look_at_active(view, group)
 
-    def _look_at_empty(self, view: GroupView, group: GroupContext) -> int:
+    def _look_at_empty(self, view: GroupView, group: GroupContext) -> int | None:
+        if view.last_commit_ms is None and not view.is_sampled:
+            # Its commits have no time: nobody knows when it last did.
+            return None
         since_ms = max(view.state_since_ms, view.last_commit_ms or 0)
         due_ms = since_ms + milliseconds(self.settings.empty_s)
         if group.now_ms < due_ms:
@@ -119,11 +122,16 @@ class OrphanedOffsets(Analyzer):
         return group.now_ms + milliseconds(self.settings.look_every_s)
 
     def _look_at_active(self, view: GroupView, group: GroupContext) -> int | None:
-        left = _left_behind(view, group.offsets)
         unused_ms = milliseconds(self.settings.unused_s)
-        old = [it for it in left if group.now_ms >= it.committed_ms + unused_ms]
+        # Of commits without a time nobody knows for how long they are unused.
+        due = [
+            (it.committed_ms + unused_ms, it)
+            for it in _left_behind(view, group.offsets)
+            if it.committed_ms is not None
+        ]
+        old = [it for due_ms, it in due if group.now_ms >= due_ms]
         if old:
-            idle_ms = group.now_ms - max(it.committed_ms for it in old)
+            idle_ms = group.now_ms - (_last_commit_ms(old) or 0)
             what = f"{count_text(len(old), 'committed offset')} of {_topics(old)}"
             self._condition = Condition(
                 Severity.INFO,
@@ -135,7 +143,7 @@ class OrphanedOffsets(Analyzer):
                 _numbers("unused_topics", old, idle_ms),
             )
             return group.now_ms + milliseconds(self.settings.look_every_s)
-        return min((it.committed_ms + unused_ms for it in left), default=None)
+        return min((due_ms for due_ms, _ in due), default=None)
 
 
 def _left_behind(view: GroupView, offsets: Sequence[CommittedOffset]) -> list[CommittedOffset]:
@@ -160,6 +168,10 @@ def _topics(offsets: Sequence[CommittedOffset]) -> str:
     return names_text(sorted(counts, key=lambda topic: (-counts[topic], topic)))
 
 
+def _last_commit_ms(offsets: Sequence[CommittedOffset]) -> int | None:
+    return max((it.committed_ms for it in offsets if it.committed_ms is not None), default=None)
+
+
 def _numbers(kind: str, offsets: Sequence[CommittedOffset], idle_ms: int) -> dict[str, Any]:
     topics = sorted({it.topic for it in offsets})
     return {
@@ -168,5 +180,5 @@ def _numbers(kind: str, offsets: Sequence[CommittedOffset], idle_ms: int) -> dic
         "topics": len(topics),
         "topic_names": distinct_names(map(truncated, topics)),
         "idle_s": idle_ms // 1000,
-        "last_commit_ms": max(it.committed_ms for it in offsets),
+        "last_commit_ms": _last_commit_ms(offsets),
     }

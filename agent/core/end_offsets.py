@@ -260,7 +260,8 @@ def is_of_other_topic(known: TopicState, topic_id: bytes, committed_ms: int) -> 
     """Whether a commit is one of another topic of that name, deleted since."""
     if topic_id != ZERO_UUID and known.topic_id != ZERO_UUID:
         return topic_id != known.topic_id
-    return committed_ms < known.since_ms
+    # One without a time is of a topic that always was the same.
+    return max(committed_ms, 0) < known.since_ms
 
 
 NO_END_OFFSETS = EndOffsets(

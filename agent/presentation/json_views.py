@@ -16,7 +16,7 @@ from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.states import GroupType
 from agent.core.queries import JsonObject
 from agent.core.shadow.transitions import ORIGIN, origin_form
-from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member
+from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member, known_ms
 from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
@@ -112,7 +112,7 @@ def share_offsets(shares: Iterable[SharePosition]) -> tuple[CommittedOffset, ...
             it.state.start_offset,
             it.state.leader_epoch,
             "",
-            it.state.written_ms,
+            known_ms(it.state.written_ms),
             uuid_text(it.topic_id),
         )
         for it in shares
@@ -136,7 +136,7 @@ def lag_json(
 
     def of(it: CommittedOffset) -> JsonObject:
         topic_id = ZERO_UUID if it.topic_id is None else urlsafe_b64decode(it.topic_id + "==")
-        committed_ms = 0 if are_newer else it.committed_ms
+        committed_ms = 0 if are_newer else (it.committed_ms or 0)
         share = of_shares.get((it.topic, it.partition))
         if share is not None:
             lag = share.lag(ends, now_ms)

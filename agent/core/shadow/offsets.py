@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Annotated, ClassVar
 
 from agent.common.interning import Interner, share_equal
-from agent.core.shadow.views import CommittedOffset, Position
+from agent.core.shadow.views import CommittedOffset, Position, known_ms
 from agent.core.state_fields import ORDERED, StateFields
 from agent.core.wire.commit_table import CommitBlock, CommitTable
 from agent.core.wire.json_form import uuid_text
@@ -287,14 +287,14 @@ class CommittedOffsets:
         return (self.slots(group), *self._values.columns(self._groups.get(group, ())))
 
     def last_commit_ms(self, group: str) -> int | None:
-        """When the group last committed, of the offsets that it still keeps."""
-        return max(self._values.columns(self._groups.get(group, ()))[1], default=None)
+        """When the group last committed, of the offsets that it still keeps; None: not known, or it did not."""
+        return known_ms(max(self._values.columns(self._groups.get(group, ()))[1], default=None))
 
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""
         slots = self._groups.get(group, ())
         moved = [number for number in slots if self._counts[number] > 1]
-        return max(self._values.columns(moved)[1], default=None)
+        return known_ms(max(self._values.columns(moved)[1], default=None))
 
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
         """A group's positions as plain values, by topic and partition."""
@@ -305,7 +305,7 @@ class CommittedOffsets:
                 offset=commit.offset,
                 leader_epoch=commit.leader_epoch,
                 metadata=commit.metadata,
-                committed_ms=commit.commit_ms,
+                committed_ms=known_ms(commit.commit_ms),
                 topic_id=None if commit.topic_id == ZERO_UUID else uuid_text(commit.topic_id),
             )
             for topic, partition, commit in sorted(self.commits(group))

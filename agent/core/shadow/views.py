@@ -70,7 +70,8 @@ class Member:
 class CommittedOffset:
     """A group's position in one partition: `offset` is the next record it would read.
 
-    `committed_ms` is epoch milliseconds; `topic_id` in Kafka's text form, None where the record has none.
+    `committed_ms` is epoch milliseconds, None where the record has no time (`known_ms`); `topic_id` in Kafka's text
+    form, None where it has none.
     """
 
     topic: str
@@ -78,8 +79,13 @@ class CommittedOffset:
     offset: int
     leader_epoch: int
     metadata: str
-    committed_ms: int
+    committed_ms: int | None
     topic_id: str | None
+
+
+def known_ms(time_ms: int | None) -> int | None:
+    """A time out of a record, epoch milliseconds: one below 0 (-1 is none) is not known."""
+    return None if time_ms is None or time_ms < 0 else time_ms
 
 
 @interned

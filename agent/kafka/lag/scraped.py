@@ -9,6 +9,7 @@ from typing import NamedTuple
 from agent.common import clock
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets, LagNote, PartitionId
 from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.views import known_ms
 from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import (
     NO_POSITIONS,
@@ -65,7 +66,7 @@ class LagSnapshot(NamedTuple):
                 spans = [(start, stop)]
             parts = [Positions(layout.places[a:b], look.offsets[a:b], behind[a:b]) for a, b in spans if partitions]
             out[group] = GroupPositions(
-                max(look.times_ms[start:stop]),
+                known_ms(max(look.times_ms[start:stop])),
                 look.topic_ids[start:stop],
                 layout.places[start:stop],
                 [lags[at] for at, row in rows if row.topic in shown] if topics else (),

@@ -209,9 +209,9 @@ def _last_commit_text(form: Form, scene: StoryContext) -> str:
     if last is None:
         if form["group_type"] == "share":
             return ""
-        if is_sampled(form):
-            return " No commit was seen." if form["offsets"] else " No offset is committed."
-        return " No offset is committed."
+        if not form["offsets"]:
+            return " No offset is committed."
+        return " No commit was seen." if is_sampled(form) else " When it last committed is not known."
     if not scene.has_times:
         return f" Its last commit was at {timestamp(last)} UTC."
     ago = duration(max(asked.now_ms - last, 0))

@@ -174,6 +174,7 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
     assignor = f"<small>{text(form['protocol'], 40)}</small>" if form.get("protocol") else ""
     unit = epochs(form["group_type"]).capitalize()
     noun = f"{work(form['group_type'])}s"
+    never = "not known" if form["committed_partitions"] else "never"
     changed = f"<small>{ago(form['state_since_ms'], now_ms)}</small>" if form["state_since_ms"] > 0 else ""
     return Markup(f"""<dl class="figures" id="figures">
 <div><dt>{unit}</dt><dd>{number(form["generation"] if form["generation"] >= 0 else None, "none")}{changed}</dd></div>
@@ -181,7 +182,7 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
 <div><dt>{noun.capitalize()} held</dt><dd>{number(form["partitions"])}</dd></div>
 <div><dt>Lag, records</dt><dd>{number(form["lag"])}</dd></div>
 <div><dt>Rebalances, last hour</dt><dd>{rebalances}</dd></div>
-<div><dt>Last commit</dt><dd>{ago(form["last_commit_ms"], now_ms)}</dd></div>
+<div><dt>Last commit</dt><dd>{ago(form["last_commit_ms"], now_ms, none=never)}</dd></div>
 </dl>""")
 
 

@@ -316,7 +316,7 @@ def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
 
 
 def _commit(row: GroupRow, now_ms: int) -> str:
-    none = "not known" if row["rebalances"] is None else "never"
+    none = "not known" if row["rebalances"] is None or row["committed_partitions"] else "never"
     return ago(row["last_commit_ms"], now_ms, none=none)
 
 

@@ -10,7 +10,7 @@ from agent.core.inference.facts import Inference
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced, Transition
-from agent.core.shadow.views import GroupView, Member
+from agent.core.shadow.views import GroupView, Member, known_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +171,4 @@ def _last_commit_ms(mirror: PartitionMirror, group: str, member: Member) -> int 
         for topic, partitions in member.assignment.items()
         for partition in partitions
     )
-    return max((commit[0].commit_ms for commit in found if commit is not None), default=None)
+    return known_ms(max((commit[0].commit_ms for commit in found if commit is not None), default=None))

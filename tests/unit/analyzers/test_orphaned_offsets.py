@@ -78,6 +78,18 @@ def test_a_group_of_offsets_only_while_it_commits_and_after() -> None:
     assert said(orphaned(log, 6 * HOUR)) == [("info", "firing"), ("info", "resolved")]
 
 
+def test_commits_without_a_time_tell_nothing() -> None:
+    """Neither since when a group is silent, nor that it left a topic."""
+    log = Log()
+    for offset in range(100):
+        log.add(b.commit("t", 0, offset=offset, at_ms=-1), after_ms=HOUR * 1000)
+    assert orphaned(log, DAY) == []
+    log = Log().add(b.classic_group(1, b.member("a-1", {"old": [0], "new": [0]}, topics=["old", "new"])))
+    log.add(b.commit("old", 0, at_ms=-1), b.commit("new", 0, at_ms=log.now_ms))
+    log.add(b.classic_group(2, b.member("a-1", {"new": [0]}, topics=["new"])))
+    assert orphaned(log, 30 * DAY) == []
+
+
 def moved() -> Log:
     """A group that left topic `old` for `new`."""
     log = Log().add(b.classic_group(1, b.member("a-1", {"old": [0, 1], "new": [0]}, topics=["old", "new"])))

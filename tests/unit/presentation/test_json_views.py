@@ -105,6 +105,17 @@ def test_a_described_group() -> None:
     }
 
 
+def test_a_commit_without_a_time_has_none() -> None:
+    """A record says -1 for none, and clients of before Kafka 4.0 may say any time."""
+    log = Log().add(commit("t", 0, at_ms=-1), commit("t", 1, at_ms=-(1 << 62)))
+    form = described(log)
+    assert [it["committed_ms"] for it in form["offsets"]] == [None, None]
+    assert form["last_commit_ms"] is None
+    form = described(log.add(commit("t", 2)))
+    assert [it["committed_ms"] for it in form["offsets"]] == [None, None, T0]
+    assert form["last_commit_ms"] == T0
+
+
 def test_lag_that_is_not_known_is_null() -> None:
     assert described(classic())["offsets"][0]["lag"] is None
     form = described(classic(), lambda it: NO_LAG)

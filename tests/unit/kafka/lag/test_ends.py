@@ -167,6 +167,15 @@ def test_21_a_topic_that_came_anew_until_it_is_committed_to() -> None:
     assert lag(ends, 5, committed_ms=NOW - 1, topic_id=SECOND).records == 295
 
 
+def test_21_a_commit_without_a_time() -> None:
+    """It is of the topic that there always was; where another came nobody knows."""
+    book = looks(100, 100)
+    assert lag(book.snapshot, 5, committed_ms=-1).records == 95
+    book.add_topic_ids({"t": SECOND})
+    book.add_high_watermarks({P0: 300}, NOW + INTERVAL_MS)
+    assert lag(book.publish(NOW + INTERVAL_MS), 5, committed_ms=-1) == Lag(note=LagNote.TOPIC_RECREATED)
+
+
 def test_22_a_topic_that_is_gone_at_once_and_for_good() -> None:
     book = looks(100, 100)
     for back in (1, 0):

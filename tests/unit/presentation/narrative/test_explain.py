@@ -140,6 +140,13 @@ STATES: list[tuple[Any, dict[str, Any], list[Event], str, str | None]] = [
         "Empty",
     ),  # 3
     (
+        m.form(state="Empty", members=[], partitions=0, last_commit_ms=None, state_since_ms=-1, offsets=[{}]),
+        {"is_live": True},
+        [],
+        "`g` is a classic group, Empty, without members at generation 7. When it last committed is not known.",
+        "Empty",
+    ),  # 3: its commits have no time
+    (
         m.form(group_type="share", state="Empty", members=[], last_commit_ms=None),
         {"is_live": True},
         [],

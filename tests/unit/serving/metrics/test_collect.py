@@ -107,6 +107,11 @@ def test_what_did_not_change_is_the_same_object() -> None:
     assert third.shape.generation == 2
 
 
+def test_the_time_of_a_last_commit_without_one_is_not_known() -> None:
+    _, groups, _ = taken([b.commit(at_ms=-1)])
+    assert [it.last_commit_ms for it in groups.read()] == [None]
+
+
 def uneven() -> list[tuple[bytes, bytes | None]]:
     """A KIP-848 group whose members could share out evenly what they hold, as far as topics are known by name."""
     held = {"m1": {"t": range(4)}, "m2": {"u": range(1)}}

@@ -85,6 +85,7 @@ def row(group: str, **changed: Any) -> dict[str, Any]:
         "generation": 1,
         "members": 2,
         "partitions": 6,
+        "committed_partitions": 6,
         "lag": None,
         "rebalances": 0,
         "state_since_ms": b.T0,

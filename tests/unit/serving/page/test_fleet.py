@@ -212,6 +212,13 @@ def test_why_groups_rebalanced_is_drawn_over_time() -> None:
     assert "Why groups rebalanced" not in home_page(Fleet(T0, "", Health(True, ""), (), ()), FleetQuery()).body
 
 
+@pytest.mark.parametrize(("committed", "said"), [(0, "never"), (2, "not known")])
+def test_a_last_commit_without_a_time_is_no_never(committed: int, said: str) -> None:
+    groups = (fleet_group(row("a", last_commit_ms=None, committed_partitions=committed, lag=5)),)
+    body = home_page(Fleet(T0, "", Health(True, ""), groups, ()), FleetQuery()).body
+    assert f">{said}<" in body.partition('data-label="Last commit"')[2].partition("</td>")[0]
+
+
 def test_bins() -> None:
     now = 10 * RECENT_MS
     times = [now, now - 1, now - RECENT_MS + 1, now - RECENT_MS, now + 5]
