@@ -170,7 +170,8 @@ class StaticMembershipAdvice(Analyzer):
             return
         waiting = self._away_by_client.get(member.client_id, [])
         same = [away for away in waiting if away.member.client_host == member.client_host]
-        found = next(iter(same or (waiting if only else [])), None)
+        # Who comes takes the place that was left last: of one that went before, nothing says that it is back.
+        found = next(reversed(same or (waiting if only else [])), None)
         if found is None:
             return
         self._drop(found)

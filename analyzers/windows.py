@@ -398,7 +398,8 @@ class LostMembers:
                 seat = identity_of(member)
                 self._seats.join(seat)
                 if seat in self._away:
-                    lost = self._away[seat].popleft()
+                    # As in `SeatChains`: who comes takes the place that was left last.
+                    lost = self._away[seat].pop()
                     if not self._away[seat]:
                         del self._away[seat]
                     lost.returned_ms, lost.overlapped = at.timestamp_ms, lost.offset == at.offset

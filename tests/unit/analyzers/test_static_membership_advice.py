@@ -160,6 +160,16 @@ def test_two_of_one_client_id_restart_at_once() -> None:
     assert advice(story, min_restarts="4")[0].numbers["rebalances_saved"] == 6
 
 
+def test_of_two_of_one_seat_the_one_that_went_last_is_back() -> None:
+    """The other one is gone for good, and makes no restart last longer."""
+    story = Story().change([*FLEET, "app@/h", "app@/h!"]).work(20)
+    story.work(2, silent=story.members).change(leave=["app@/h!"]).work(60)
+    for _ in range(3):
+        restart(story, "app@/h")
+    (opened,) = advice(story)
+    assert opened.numbers["longest_restart_ms"] < 10_000
+
+
 def test_cooperative_rounds_that_follow_are_saved_too() -> None:
     """Who comes back gets five partitions in a second round, three seconds after another gave them up."""
     log, pool = Log(), [1, 2, 3, 4, 5]

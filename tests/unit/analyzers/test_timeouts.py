@@ -105,6 +105,18 @@ def test_a_new_process_while_the_old_session_stands_has_crashed() -> None:
     assert opened.numbers["needed_session_timeout_ms"] is None
 
 
+def test_who_comes_takes_the_place_of_who_went_last() -> None:
+    """One of two processes of a client id on a host is gone for good; a minute later the other one crashes, and is
+    started again before its session has run out. It did not pause for a minute."""
+    story = Story().change(["a", "b@/h", "b@/h!", "c"]).work(20).lose("b@/h!").work(60)
+    story.lose("b@/h", join=["b@/h"]).work(20).lose("c")
+    opened = story.findings(SESSION)[-1]
+    assert said([opened]) == [("warning", "firing")]
+    assert (opened.numbers["came_back"], opened.numbers["overlapped"]) == (1, 1)
+    assert opened.numbers["needed_session_timeout_ms"] is None
+    assert "only paused" not in opened.advice
+
+
 def test_several_that_crashed_are_told_as_several() -> None:
     story = Story().change(["a", "b", "c"]).work(20).lose("b", "c", join=["b", "c"])
     (opened,) = story.findings(SESSION)
