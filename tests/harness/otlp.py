@@ -31,12 +31,16 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import (
 
 REQUESTS = {"/v1/logs": ExportLogsServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
+REJECTION = "too old,\n\x1b[31mit says"
+"""Why it rejects some, or what else it says beside its success."""
+
 
 class Receiver:
-    """What came. `status`: what it answers by HTTP. `most_bytes`: of a request; larger ones are refused with 413."""
+    """What came. `status`: what it answers by HTTP. `most_bytes`: of a request; larger ones are refused with 413.
+    `rejected`: of each request it tells so many items as rejected, beside its success."""
 
     def __init__(self) -> None:
-        self.status, self.most_bytes = 200, 20 * 1024 * 1024
+        self.status, self.most_bytes, self.rejected = 200, 20 * 1024 * 1024, 0
         self.requests: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.http_port = self.grpc_port = 0
@@ -50,6 +54,18 @@ class Receiver:
     def grpc(self) -> str:
         """The endpoint by gRPC."""
         return f"grpc://127.0.0.1:{self.grpc_port}"
+
+    def answer(self, request: Any) -> Any:
+        """What it says of a request that it took."""
+        if isinstance(request, ExportLogsServiceRequest):
+            logs = ExportLogsServiceResponse()
+            logs.partial_success.rejected_log_records = self.rejected
+            logs.partial_success.error_message = REJECTION
+            return logs
+        metrics = ExportMetricsServiceResponse()
+        metrics.partial_success.rejected_data_points = self.rejected
+        metrics.partial_success.error_message = REJECTION
+        return metrics
 
     def logs(self) -> list[Any]:
         """Every log record, as protobuf."""
@@ -101,12 +117,18 @@ class _Http(BaseHTTPRequestHandler):
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         status = 413 if len(body) > receiver.most_bytes else receiver.status
+        answer = b""
         if status == 200:
             receiver.headers.append(dict(self.headers))
             receiver.requests.append(REQUESTS[self.path].FromString(body))
+            answer = receiver.answer(receiver.requests[-1]).SerializeToString()
         self.send_response(status)
-        self.send_header("Content-Length", "0")
+        if 300 <= status < 400:
+            self.send_header("Location", "https://login.example/?token=hunter2")
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
+        self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
         """Not on the tests' output."""
@@ -127,7 +149,7 @@ class _Logs(LogsServiceServicer):
     def Export(self, request: Any, context: Any) -> Any:
         self._receiver.headers.append({it.key: it.value for it in context.invocation_metadata()})
         self._receiver.requests.append(request)
-        return ExportLogsServiceResponse()
+        return self._receiver.answer(request)
 
 
 class _Metrics(MetricsServiceServicer):
@@ -136,7 +158,7 @@ class _Metrics(MetricsServiceServicer):
 
     def Export(self, request: Any, context: Any) -> Any:
         self._receiver.requests.append(request)
-        return ExportMetricsServiceResponse()
+        return self._receiver.answer(request)
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """OpenTelemetry's own exporters for one endpoint, and why one of them did not get rid of what it was given.
 
 Owns which exporter a scheme means, the resource that all is told of, and their failures: exporters of the SDK answer
-with success or failure and log the reason, which is taken from there instead. Headers, certificates, timeouts and
-compression are the SDK's own settings (`OTEL_EXPORTER_OTLP_HEADERS` and the like), which it reads itself.
+with success or failure and log the reason, which is taken from there instead. They read no answer that says success,
+though it may tell of items that the collector rejected, and take a redirection for one, without following it: both
+are looked for here. Headers, certificates, timeouts and compression are the SDK's own settings
+(`OTEL_EXPORTER_OTLP_HEADERS` and the like), which it reads itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -42,6 +45,8 @@ class ExportFailure:
     reason: str
     is_unsendable: bool = False
     is_not_understood: bool = False
+    rejected: int = 0
+    """So many of what was sent the collector rejects, without saying which. It has the rest, and wants none again."""
 
 
 class _Failures(logging.Handler):
@@ -65,16 +70,30 @@ class _Failures(logging.Handler):
         telling = [it for it in said if not _GIVEN_UP.search(it)] or said or ["the exporter says no reason"]
         return ExportFailure(telling[-1], any(map(_UNSENDABLE.search, said)), any(map(_NOT_UNDERSTOOD.search, said)))
 
+    def note_answer(self, answer: Any) -> None:
+        """Note what a collector says of its success: an `Export…ServiceResponse`."""
+        vars(self._of_thread)["partial"] = answer.partial_success
+
+    def take_rejected(self) -> ExportFailure | None:
+        """What the answer since the last time rejects; None where that is nothing."""
+        partial = vars(self._of_thread).pop("partial", None)
+        for field, value in () if partial is None else partial.ListFields():
+            if field.name.startswith("rejected_") and value > 0:
+                text = " ".join(partial.error_message.split())[:500] or "the collector says no reason"
+                return ExportFailure(text, rejected=value)
+        return None
+
 
 _FAILURES = _Failures()
 
 
 def try_export(exporter: Any, items: Any) -> ExportFailure | None:
-    """Give an exporter what it is to send; None where the collector took it."""
+    """Give an exporter what it is to send; None where the collector took all of it."""
     _FAILURES.take()  # said of an export that came through in the end
+    _FAILURES.take_rejected()
     try:
         if exporter.export(items).name == "SUCCESS":
-            return None
+            return _FAILURES.take_rejected()
     except ValueError as error:
         # Of a value that has no place in the protocol, or of headers that cannot be sent: the text tells. By HTTP the
         # exporter says it in its log.
@@ -121,27 +140,63 @@ def _exporter(endpoint: OtlpEndpoint, signal: str) -> Any:
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcMetrics
 
         kind = GrpcLogs if signal == "logs" else GrpcMetrics
-        return kind(endpoint=endpoint.grpc_url, insecure=not endpoint.is_secure, timeout=timeout_s)
+        telling = type(kind.__name__, (_TellsAnswers, kind), {})
+        return telling(endpoint=endpoint.grpc_url, insecure=not endpoint.is_secure, timeout=timeout_s)
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     kind_by_http = OTLPLogExporter if signal == "logs" else OTLPMetricExporter
-    return kind_by_http(endpoint=f"{endpoint}/v1/{signal}", timeout=timeout_s, session=_telling_session())
+    return kind_by_http(endpoint=f"{endpoint}/v1/{signal}", timeout=timeout_s, session=_telling_session(signal))
 
 
-def _telling_session() -> Any:
-    """A session that notes why no answer came: the exporter says only that it gave up. None where the environment
-    names a provider of sessions (`OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER`), which is then the one."""
+class _TellsAnswers:
+    """Before an exporter by gRPC: notes what each answer says."""
+
+    _client: Any
+
+    def _initialize_channel_and_stub(self) -> None:
+        super()._initialize_channel_and_stub()  # type: ignore[misc]
+        call = self._client.Export
+
+        def export(**request: Any) -> Any:
+            answer = call(**request)
+            _FAILURES.note_answer(answer)
+            return answer
+
+        self._client.Export = export
+
+
+def _telling_session(signal: str) -> Any:
+    """A session that notes what an answer says and why none came: the exporter says only that it gave up. None where
+    the environment names a provider of sessions (`OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER`), which is then
+    the one."""
     if any(it.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP") and it.endswith("PROVIDER") for it in os.environ):
         return None
     import requests
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+
+    kind = ExportLogsServiceResponse if signal == "logs" else ExportMetricsServiceResponse
 
     class Telling(requests.Session):
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
             try:
-                return super().send(request, **options)
+                response = super().send(request, **options)
+                if 300 <= response.status_code < 400:
+                    raise requests.RequestException(_redirection(response))
             except (requests.RequestException, OSError) as error:
                 _FAILURES.note(str(error))
                 raise
+            if response.ok and response.headers.get("Content-Type", "").startswith("application/x-protobuf"):
+                with contextlib.suppress(DecodeError):  # it took them, whatever else it says
+                    _FAILURES.note_answer(kind.FromString(response.content))
+            return response
 
     return Telling()
+
+
+def _redirection(response: Any) -> str:
+    """What is said of an answer that sends elsewhere, without what a query may hold."""
+    place = response.headers.get("Location", "").partition("?")[0]
+    return f"it answers {response.status_code}, which leads to {place[:200] or 'nowhere'}"

@@ -5,7 +5,8 @@ look for them. `log.record.uid` is the event's id: OpenTelemetry's own name for 
 finding that fires has its severity, everything else is INFO.
 
 A collector that takes nothing now is tried again; one that says that it will never take this batch (too large, or not
-understood) is given the halves of it, down to the one event that it refuses.
+understood) is given the halves of it, down to the one event that it refuses. One that takes a batch but for some
+events says how many, not which, and must not be given them again.
 """
 
 from __future__ import annotations
@@ -55,6 +56,13 @@ class OtlpSink:
         failure = try_export(self._exporter, self._records.of(batch))
         if failure is None:
             self._is_collector = True
+            return
+        if failure.rejected:
+            self._is_collector = True
+            for _ in range(min(failure.rejected, len(batch))):
+                yield RejectedEvent(
+                    batch[0] if len(batch) == 1 else None, f"the collector rejects it: {failure.reason}"
+                )
             return
         if not failure.is_unsendable and not (failure.is_not_understood and self._is_collector):
             raise SinkDown(f"sending logs to {self._endpoint}: {failure.reason}")

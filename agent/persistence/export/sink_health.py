@@ -85,10 +85,8 @@ class SinkHealth:
         """Of a batch that the sink has it can never take these."""
         if refused and self._refused_log.due(time.monotonic()):
             line, reason = refused[0]
-            log.error(
-                "history sink %s: %d events refused, the first of type %s and %d bytes: %s",
-                self._name, len(refused), line.type, len(line.body), reason,
-            )  # fmt: skip
+            which = "" if line is None else f", the first of type {line.type} and {len(line.body)} bytes"
+            log.error("history sink %s: %d events refused%s: %s", self._name, len(refused), which, reason)
 
     def buffer_changed(self) -> None:
         """Lines came, or went to disk: say what was dropped, and that the spool takes nothing."""

@@ -13,7 +13,8 @@ from agent.persistence.export.log_clock import LogClock
 class RejectedEvent(NamedTuple):
     """A line that a sink can never take, and why (a short text without anything of strangers in it)."""
 
-    event: EncodedEvent
+    event: EncodedEvent | None
+    """None where the sink only says how many they are."""
     reason: str
 
 

@@ -169,14 +169,17 @@ class OtlpMetrics(BackgroundThread):
                 return
 
     def export(self) -> str | None:
-        """Send all once; why that failed, None if it did not."""
+        """Send all once; why that failed, or some of it, None if it did not."""
         text = b"".join(self._render()).decode()
         now_ns = time.time_ns()
+        rejection = None
         for points in _chunks(points_of(text, self._clusters), REQUEST_POINTS):
             failure = try_export(self._exporter, self._data(points, now_ns))
-            if failure is not None:
+            if failure is not None and not failure.rejected:
                 return failure.reason
-        return None
+            if failure is not None:
+                rejection = f"{failure.rejected} of {len(points)} points are rejected: {failure.reason}"
+        return rejection
 
     def _data(self, points: Sequence[Point], now_ns: int) -> Any:
         from opentelemetry.sdk.metrics.export import (

@@ -109,6 +109,41 @@ def test_a_no_that_can_change_is_tried_again(receiver: Receiver, status: int) ->
         sink.write([encode_event(event(1), 0)])
 
 
+@pytest.mark.parametrize("status", [300, 301, 302, 304, 307, 308])
+def test_a_redirection_is_no_success(receiver: Receiver, status: int) -> None:
+    """A proxy that wants TLS, or a login, answers so: what was sent is nowhere."""
+    receiver.status = status
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    with pytest.raises(SinkDown, match=f"it answers {status}, which leads to https://login.example/$"):
+        sink.write([encode_event(event(1), 0)])
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_events_that_a_collector_rejects_beside_its_success_are_counted(
+    receiver: Receiver, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.rejected = 3
+    exports = ExportPipeline([OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))], spool=None)
+    exports.put([event(number) for number in range(10)])
+    exports.start()
+    until(lambda: exports.readings()[0].buffered == 0)
+    (reading,) = exports.readings()
+    exports.stop(5)
+    assert (reading.events, reading.dropped["refused"], reading.healthy) == (7, 3, True)
+    assert len(receiver.logs()) == 10  # none a second time
+    assert "history sink otlp: 3 events refused: the collector rejects it: too old," in caplog.text
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_a_word_of_a_collector_beside_its_success_rejects_nothing(receiver: Receiver, by: str) -> None:
+    sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))
+    receiver.rejected = 1
+    line = encode_event(event(1), 0)
+    assert [it.event for it in sink.write([line])] == [line]
+    receiver.rejected = 0
+    assert sink.write([line]) == []
+
+
 def test_what_a_collector_does_not_understand_is_refused(receiver: Receiver) -> None:
     sink = OtlpSink(parse_otlp_endpoint(receiver.http))
     assert sink.write([encode_event(event(1), 0)]) == []

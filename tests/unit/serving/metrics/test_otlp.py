@@ -114,6 +114,20 @@ def test_what_is_much_goes_in_several_requests(monkeypatch: pytest.MonkeyPatch) 
     assert scraped(TEXT).items() <= received(receiver.metrics()).items()
 
 
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_points_that_a_collector_rejects_beside_its_success_are_told(
+    monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(otlp, "REQUEST_POINTS", 8)
+    with receiving() as receiver:
+        receiver.rejected = 2
+        sender = OtlpMetrics(parse_otlp_endpoint(getattr(receiver, by)), lambda: [TEXT.encode()], 60.0)
+        told = sender.export()
+        sent = len(receiver.requests)
+    assert re.fullmatch(r"2 of \d points are rejected: too old, .*it says", told or "")
+    assert sent == 2  # the rest is sent all the same
+
+
 def test_one_that_is_away_is_told_once_and_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
