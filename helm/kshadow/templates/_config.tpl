@@ -29,6 +29,10 @@ asks the same brokers for the same rights; under `run` stands what other command
 Fails where values say what cannot be. Each message says what was expected and what to do.
 */}}
 {{- define "kshadow.check" -}}
+{{- /* The strictest of them is a Service's. */ -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "kshadow.fullname" .)) -}}
+{{- fail (printf "objects would be called %q: expected a letter first, then letters, digits and - (no dots), as a Service's name must be; set fullnameOverride" (include "kshadow.fullname" .)) -}}
+{{- end -}}
 {{- if not (or .Values.kafka.bootstrapServers .Values.config.clusters) -}}
 {{- fail "kafka.bootstrapServers is needed: the Kafka brokers to start from, such as --set kafka.bootstrapServers=kafka:9092 (or config.clusters with each cluster's bootstrap-server)" -}}
 {{- end -}}

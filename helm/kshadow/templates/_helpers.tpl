@@ -19,6 +19,14 @@ The name of objects. 52 characters at most: a StatefulSet's revisions are its na
 {{- end -}}
 
 {{/*
+The name of objects that lie in no namespace, or in another one: releases of the same name have their own there as well.
+Neither part has a dot, so that no two come to the same.
+*/}}
+{{- define "kshadow.nameElsewhere" -}}
+{{- printf "%s.%s" .Release.Namespace (include "kshadow.fullname" .) -}}
+{{- end -}}
+
+{{/*
 What never changes of the agents' labels.
 */}}
 {{- define "kshadow.selectorLabels" -}}

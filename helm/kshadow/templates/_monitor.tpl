@@ -35,8 +35,16 @@ Fails for a name that there is not. Takes where, what, given and known.
 Metadata of what Prometheus finds by labels. Takes root, it (with labels and namespace) and suffix.
 */}}
 {{- define "kshadow.monitorMetadata" -}}
-name: {{ include "kshadow.fullname" .root }}{{ .suffix }}
+name: {{ include "kshadow.monitorName" . }}{{ .suffix }}
 namespace: {{ .it.namespace | default .root.Release.Namespace }}
 labels:
   {{- mergeOverwrite (include "kshadow.labels" .root | fromYaml) (deepCopy .it.labels) | toYaml | nindent 2 }}
+{{- end -}}
+
+{{/*
+The name of what Prometheus finds. Takes root and it (with namespace).
+*/}}
+{{- define "kshadow.monitorName" -}}
+{{- $isElsewhere := ne (.it.namespace | default .root.Release.Namespace) .root.Release.Namespace -}}
+{{- include ($isElsewhere | ternary "kshadow.nameElsewhere" "kshadow.fullname") .root -}}
 {{- end -}}

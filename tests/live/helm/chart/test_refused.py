@@ -55,7 +55,11 @@ _BY_SCHEMA = [
 
 _PASSWORD = "is a secret and stands there in plain text (not shown): write ${NAME} there"
 
+_NAME = "expected a letter first, then letters, digits and - (no dots), as a Service's name must be"
+
 _BY_TEMPLATES = [
+    Wrong({"fullnameOverride": "kafka.shadow"}, 'objects would be called "kafka.shadow": ' + _NAME),
+    Wrong({"fullnameOverride": "9shadow"}, 'objects would be called "9shadow": ' + _NAME),
     Wrong({"kafka": {"bootstrapServers": ""}}, "kafka.bootstrapServers is needed: the Kafka brokers to start from"),
     Wrong({"kafka": {"bootstrapServers": "kafka"}}, 'expected host:port, with commas between, got "kafka"'),
     Wrong({"kafka": {"bootstrapServers": "a:1,b"}}, 'expected host:port, with commas between, got "b"'),
