@@ -174,16 +174,17 @@ def _clock_files(path: str) -> Iterator[tuple[str, bytes]]:
         if here is not None:
             names = [str(it) for it in (here / CLOCKS).iterdir()]
         else:
-            import fsspec
-
-            store, inside = fsspec.url_to_fs(f"{_uri(path).rstrip('/')}/{CLOCKS}")
-            names = store.ls(inside, detail=False)
+            with _asking(path):
+                store, inside = _store(f"{path.rstrip('/')}/{CLOCKS}")
+                names = store.ls(inside, detail=False)
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in sorted(names):
         last = name.rpartition("/")[2]
         if last.endswith(".json") and not last.startswith("."):
-            yield name, Path(name).read_bytes() if here is not None else store.cat_file(name)
+            with _asking(path):
+                body = Path(name).read_bytes() if here is not None else store.cat_file(name)
+            yield name, body
 
 
 def _of_dataset(db: Any, raw: str, dataset: Any, schemas: Mapping[str, pa.Schema], view: View, days: Bounds) -> str:
@@ -298,10 +299,42 @@ def _deltalake(path: str) -> Iterator[Any]:
         ) from None
     try:
         yield deltalake
-    except (deltalake.exceptions.DeltaError, OSError) as error:
-        # It is written for a terminal, in colours and lines.
-        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
-        raise HistoryError(f"{path}: the Delta table cannot be read here: {reason}") from None
+    except OSError as error:
+        reason = _one_line(error)
+        is_missing = "status code 404" in reason
+        raise (HistoryError if is_missing else HistoryUnreachable)(f"{path}: cannot be read: {reason}") from None
+    except deltalake.exceptions.DeltaError as error:
+        raise HistoryError(f"{path}: the Delta table cannot be read here: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    """What delta-rs writes for a terminal, in colours and lines."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
+
+
+@contextmanager
+def _asking(path: str) -> Iterator[None]:
+    """What keeps a store from answering is told by the path. Its client raises what it likes: the errors of botocore
+    and of HTTP clients are none of the system's."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, ImportError, HistoryError, pa.ArrowInvalid):
+        raise
+    except Exception as error:
+        if type(error) is OSError and error.errno is None:
+            raise  # pyarrow's, of a file that is damaged
+        raise HistoryUnreachable(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _store(path: str) -> tuple[Any, str]:
+    """What reads an object store, and the path in it. Raises `ImportError` where a package for it is missing."""
+    import fsspec
+
+    try:
+        store: tuple[Any, str] = fsspec.url_to_fs(_uri(path))
+    except ValueError as error:
+        raise HistoryError(f"{path}: expected a directory or a URL that fsspec knows: {error}") from None
+    return store
 
 
 def _uri(path: str) -> str:
@@ -329,23 +362,18 @@ def _storage_options() -> dict[str, str] | None:
 
 def _remote_dataset(path: str, missing: str) -> Any:
     try:
-        import fsspec
-
-        filesystem, inside = fsspec.url_to_fs(_uri(path))
-        return ds.dataset(inside, filesystem=filesystem, format="parquet", partitioning=_BY_DATE)
+        with _asking(path):
+            filesystem, inside = _store(path)
+            return ds.dataset(inside, filesystem=filesystem, format="parquet", partitioning=_BY_DATE)
     except FileNotFoundError:
         raise HistoryError(f"{path} is not there: {missing}") from None
-    except ImportError as error:
-        raise HistoryError(f"{path}: {error}") from None
-    except (OSError, ValueError, pa.ArrowInvalid) as error:
+    except (ImportError, OSError, pa.ArrowInvalid) as error:
         raise HistoryError(f"{path}: {error}") from None
 
 
 def _remote_schemas(path: str, dataset: Any, days: Bounds) -> dict[str, pa.Schema]:
     """The schema of each file of some days; where they have none, that of the dataset."""
-    import fsspec
-
-    _, inside = fsspec.url_to_fs(_uri(path))
+    _, inside = _store(path)
     asked = [] if days.first is None else [ds.field(DATE) >= date.fromisoformat(days.first)]
     asked += [] if days.last is None else [ds.field(DATE) <= date.fromisoformat(days.last)]
     within = reduce(and_, asked) if asked and DATE in dataset.schema.names else None
@@ -353,7 +381,8 @@ def _remote_schemas(path: str, dataset: Any, days: Bounds) -> dict[str, pa.Schem
     def schema_of(fragment: Any) -> tuple[str, pa.Schema]:
         name = f"{path.rstrip('/')}{fragment.path.removeprefix(inside.rstrip('/'))}"
         try:
-            return name, fragment.physical_schema
+            with _asking(name):
+                return name, fragment.physical_schema
         except (OSError, pa.ArrowInvalid) as error:
             raise HistoryError(f"{name}: expected a Parquet file, this one is damaged or none: {error}") from None
 

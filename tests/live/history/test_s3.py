@@ -41,6 +41,14 @@ def s3() -> Iterator[None]:
         process.stdin.close()
 
 
+@pytest.fixture
+def connects_anew() -> Iterator[None]:
+    """fsspec keeps clients of a store, with the endpoint and login that they had."""
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
 def test_parquet_and_delta_on_s3_are_as_they_are_here(tmp_path: Path) -> None:
     history = write(events_of(segments(tmp_path / "segments")), tmp_path / "history")
     # Quiet hours behind the last event, which only the writers' clock tells of.
@@ -67,11 +75,44 @@ def test_parquet_and_delta_on_s3_are_as_they_are_here(tmp_path: Path) -> None:
     assert answers[1:] == answers[:1] * 2
 
 
-def test_a_store_that_does_not_answer_is_told_in_one_line() -> None:
+def test_a_bucket_that_is_not_there_is_told_in_one_line() -> None:
     done = kshadow("history", "query", "--rollups", f"s3://absent/{BUCKET}", SUM)
     assert done.exit_code == 2
-    assert "Error: s3://absent/lake/groups: the Delta table cannot be read here: " in done.stderr
+    assert "Error: s3://absent/lake/groups: cannot be read: " in done.stderr
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.usefixtures("connects_anew")
+@pytest.mark.parametrize("command", [("timeline", "a", "--from"), ("history", "query", "SELECT 1", "--history")])
+def test_a_store_that_cannot_be_reached_is_told_in_one_line(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By boto, whose errors are none of the system's, as by delta-rs."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    done = kshadow(*command, f"s3://{BUCKET}/away")
+    (line,) = done.stderr.splitlines()
+    assert (done.exit_code, line.startswith(f"Error: s3://{BUCKET}/away: cannot be read: ")) == (3, True), done.stderr
+
+
+@pytest.mark.usefixtures("connects_anew")
+def test_a_store_for_which_there_is_no_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    done = kshadow("timeline", "a", "--from", f"s3://{BUCKET}/no-login")
+    assert (done.exit_code, done.stderr) == (
+        3,
+        f"Error: s3://{BUCKET}/no-login: cannot be read: Unable to locate credentials\n",
+    )
+
+
+def test_a_store_that_nobody_knows() -> None:
+    done = kshadow("timeline", "a", "--from", "nowhere://lake/history")
+    assert done.exit_code == 2
+    assert "expected a directory or a URL that fsspec knows: Protocol not known: nowhere" in done.stderr
 
 
 def test_files_on_s3_whose_columns_differ_are_read_as_here(tmp_path: Path) -> None:
