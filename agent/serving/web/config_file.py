@@ -35,6 +35,9 @@ class WebConfigFile:
             config, context = self._read()
             if (config.tls is None) != (self._config.tls is None):
                 raise WebConfigError(f"web config {self._path}: TLS is switched on or off by a restart only")
+            if self._config.users and not config.users:
+                # A file that is being written, or was when the disk was full, is empty: nobody meant that.
+                raise WebConfigError(f"web config {self._path}: passwords are switched off by a restart only")
         except WebConfigError as error:
             log.error("%s; what was read before stays in force", error)
         else:

@@ -365,8 +365,22 @@ def test_users_that_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
             os.remove(tmp_path / "web.yml")
             assert code("bob", "two") == 200
             assert "No such file" in caplog.text
-        put(tmp_path / "web.yml", "")
-        assert client.get("/api/v1/status").status_code == 200
+            for cut in ("", "basic_auth_users:\n"):
+                put(tmp_path / "web.yml", cut)
+                assert client.get("/api/v1/status").status_code == 401, "a file that is half written opens nothing"
+                assert code("bob", "two") == 200
+                assert "passwords are switched off by a restart only" in caplog.text
+                caplog.clear()
+        put(tmp_path / "web.yml", users(alice="new"))
+        assert [code("alice", "new"), code("bob", "two")] == [200, 401]
+
+
+def test_users_that_come_later(tmp_path: Path) -> None:
+    with guarded(tmp_path, "") as url:
+        assert httpx.get(url + "/api/v1/status").status_code == 200
+        put(tmp_path / "web.yml", users(alice="one"))
+        assert httpx.get(url + "/api/v1/status").status_code == 401
+        assert httpx.get(url + "/api/v1/status", auth=("alice", "one")).status_code == 200
 
 
 def test_a_cert_that_comes_later_than_the_file_that_names_it(ca: trustme.CA, secure: Path) -> None:
