@@ -156,6 +156,10 @@ class LimitedConnection(H11Protocol):
         self._is_between_requests = True
         self.open_connections.wait(self)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: any client may ask for WebSockets, and what uvicorn advises, to install them, changes nothing
+        here. The request is answered as one without it."""
+
     def _start_timer(self, seconds: float) -> None:
         self._cancel_timer()
         self._timer = self.loop.call_later(seconds, self._on_timeout)

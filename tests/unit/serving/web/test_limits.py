@@ -377,6 +377,16 @@ def test_what_is_no_http(caplog: pytest.LogCaptureFixture) -> None:
     assert not [it for it in caplog.records if it.exc_info]
 
 
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_who_asks_for_another_protocol_is_answered_all_the_same(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(Replayed([])) as url:
+        answer = httpx.get(url + "/healthz", headers={"Connection": "Upgrade", "Upgrade": protocol})
+    assert answer.status_code == 200
+    assert [it.getMessage() for it in caplog.records if it.levelno > logging.INFO] == []
+
+
 def test_a_mistake_of_ours_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Large([])) as url:
         answer = httpx.get(url + "/api/v1/groups/x")
