@@ -274,7 +274,9 @@ class StalledConsumer(Analyzer):
 
     def _pause_ms(self, track: PartitionTrack | None) -> int:
         """What the log tells of a partition's pace, which may be that of its producers: no more of it than this."""
-        return 0 if track is None else min(track.mean_pause_ms, milliseconds(self.settings.silent_after_s))
+        if track is None:
+            return 0
+        return min(max(track.mean_pause_ms, 0), milliseconds(self.settings.silent_after_s))
 
     def _held(
         self, found: dict[TopicPartition, Status], tracks: Mapping[TopicPartition, ProgressTrack], group: GroupContext

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.shadow.views import Position
-from analyzers.api import TopicPartition
-from analyzers.stalled_rules import PartitionTrack
+from analyzers.api import LagLook, Sample, TopicPartition
+from analyzers.stalled_consumer import StalledConsumer
+from analyzers.stalled_rules import PartitionTrack, StalledSettings
 from analyzers.stalled_tracks import TracksByPosition, packed, partition_track
 
 SLOTS: list[TopicPartition] = [("a", 0), ("a", 1), ("b", 0), ("c", 7)]
@@ -65,3 +70,21 @@ def test_bytes_that_are_no_track() -> None:
     kept.keep_bytes({SLOTS[0]: packed([1])})
     with pytest.raises(msgspec.ValidationError, match="Expected"):
         kept.read()
+
+
+TIMES = [-(1 << 63), -1, 0, 1_795_000_000_000, (1 << 63) - 1]
+
+
+@pytest.mark.parametrize("times", [*product(TIMES, repeat=2)])
+@pytest.mark.parametrize("offsets", [(0, 1), (1, (1 << 63) - 1), ((1 << 63) - 1, 0)])
+def test_the_tracks_of_any_commits_can_be_kept(times: tuple[int, int], offsets: tuple[int, int]) -> None:
+    """Clients of before Kafka 4.0 may commit with any time."""
+    analyzer, now_ms = StalledConsumer(StalledSettings()), 1_795_000_000_000
+    group: Any = SimpleNamespace(now_ms=now_ms, known_ms=now_ms, view=None)
+    committed = [Position(*it) for it in zip(offsets, times, (1, 2), strict=True)]
+    for position in committed:
+        analyzer.sample(Sample(now_ms, {SLOTS[0]: position}), group)
+    for number, (position, lag) in enumerate(zip([*committed, committed[0]], (0, 5, (1 << 63) - 1), strict=True)):
+        at_ms = now_ms + 30_000 * number
+        analyzer.look(LagLook(at_ms, at_ms, {SLOTS[0]: position}, {SLOTS[0]: lag}), group)
+    analyzer.judge(group)
