@@ -79,8 +79,7 @@ STALE_LOOKS = 4
 class StalledConsumer(Analyzer):
     """Follows every position of a group, and looks at those that are silent, went back, or stand with work to do.
 
-    The tracks of `_committed` are in the order in which positions were committed last, so that the silent ones come
-    first.
+    `_partition_tracks` is in the order in which positions were committed last: the silent ones come first.
     """
 
     STATE: ClassVar = StateFields(
@@ -134,12 +133,12 @@ class StalledConsumer(Analyzer):
 
     __slots__ = (
         "_back",
-        "_committed",
         "_first_ms",
         "_looked_ms",
         "_members_ms",
-        "_moving",
         "_owned_ms",
+        "_partition_tracks",
+        "_progress_tracks",
         "_recommits",
         "_set_aside",
         "_stuck",
@@ -147,13 +146,13 @@ class StalledConsumer(Analyzer):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._committed = TracksByPosition(PartitionTrack)
+        self._partition_tracks = TracksByPosition(PartitionTrack)
         self._first_ms: int | None = None
         """When the first of them was committed last; None: not looked at yet."""
         self._set_aside: dict[TopicPartition, bytes] = {}
         """Silent, and of no account until they are committed again."""
         self._back: dict[TopicPartition, None] = {}
-        self._moving = TracksByPosition(ProgressTrack)
+        self._progress_tracks = TracksByPosition(ProgressTrack)
         """Of the positions whose lag is known, or was."""
         self._stuck: dict[TopicPartition, StuckPartition] = {}
         """As of the last look at lag: what is not OK."""
@@ -174,21 +173,21 @@ class StalledConsumer(Analyzer):
 
     @property
     def _tracks(self) -> Mapping[TopicPartition, bytes]:
-        return self._committed.as_bytes()
+        return self._partition_tracks.as_bytes()
 
     @_tracks.setter
     def _tracks(self, tracks: Mapping[TopicPartition, bytes | PartitionTrack]) -> None:
-        self._committed = TracksByPosition(PartitionTrack)
-        self._committed.keep_bytes(tracks)
+        self._partition_tracks = TracksByPosition(PartitionTrack)
+        self._partition_tracks.keep_bytes(tracks)
 
     @property
     def _progress(self) -> Mapping[TopicPartition, bytes]:
-        return self._moving.as_bytes()
+        return self._progress_tracks.as_bytes()
 
     @_progress.setter
     def _progress(self, tracks: Mapping[TopicPartition, bytes | ProgressTrack]) -> None:
-        self._moving = TracksByPosition(ProgressTrack)
-        self._moving.keep_bytes(tracks)
+        self._progress_tracks = TracksByPosition(ProgressTrack)
+        self._progress_tracks.keep_bytes(tracks)
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Keep who may commit, and since when."""
@@ -203,7 +202,7 @@ class StalledConsumer(Analyzer):
             case AssignmentChanged():
                 self._owned_ms = group.now_ms
             case OffsetsDeleted(topic=topic, topic_partition=partition):
-                for tracks in (self._committed, self._moving):
+                for tracks in (self._partition_tracks, self._progress_tracks):
                     tracks.drop((topic, partition))
                 for kept in (self._set_aside, self._back, self._stuck):
                     kept.pop((topic, partition), None)
@@ -211,7 +210,7 @@ class StalledConsumer(Analyzer):
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
-        tracks, set_aside, owned_ms = self._committed.read(), self._set_aside, self._owned_ms
+        tracks, set_aside, owned_ms = self._partition_tracks.read(), self._set_aside, self._owned_ms
         for slot, position in sample.positions.items():
             track = tracks.pop(slot, None)
             if track is None and slot in set_aside:
@@ -226,7 +225,7 @@ class StalledConsumer(Analyzer):
             elif track.repeats >= REPEATS:
                 self._recommits = self._members_ms is not None
             tracks[slot] = track
-        self._committed.keep(tracks)
+        self._partition_tracks.keep(tracks)
         self._first_ms = None
 
     def _note_rewind(self, slot: TopicPartition, track: PartitionTrack, before: Position) -> None:
@@ -236,7 +235,7 @@ class StalledConsumer(Analyzer):
             self._back[slot] = None
 
     def _all_tracks(self) -> dict[TopicPartition, PartitionTrack]:
-        return {slot: partition_track(it) for slot, it in self._set_aside.items()} | self._committed.read()
+        return {slot: partition_track(it) for slot, it in self._set_aside.items()} | self._partition_tracks.read()
 
     # Lag.
 
@@ -252,7 +251,7 @@ class StalledConsumer(Analyzer):
 
     def look(self, look: LagLook, group: GroupContext) -> None:
         """Follow every position whose lag is known, and keep which are not OK."""
-        at_ms, settings, progress = look.at_ms, self.settings, self._moving.read()
+        at_ms, settings, progress = look.at_ms, self.settings, self._progress_tracks.read()
         since_ms = self._members_ms or 0
         self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
@@ -270,7 +269,7 @@ class StalledConsumer(Analyzer):
             if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
                 found[slot] = status
         self._stuck = self._held(found, progress, group) if found else {}
-        self._moving.keep(progress)
+        self._progress_tracks.keep(progress)
 
     def _pause_ms(self, track: PartitionTrack | None) -> int:
         """What the log tells of a partition's pace, which may be that of its producers: no more of it than this."""
@@ -313,7 +312,7 @@ class StalledConsumer(Analyzer):
         """The lag of each partition of which it is known, and still is."""
         if not self._is_fresh(now_ms):
             return {}
-        tracks = self._moving.read().items()
+        tracks = self._progress_tracks.read().items()
         return {slot: track.lag for slot, track in tracks if self._looked_ms - track.seen_ms < WINDOW_MS}
 
     def _is_fresh(self, now_ms: int) -> bool:
@@ -381,8 +380,8 @@ class StalledConsumer(Analyzer):
             else:
                 self._set_aside[slot] = packed(track)
         if len(out) < len(silent):
-            kept = self._committed.read().items()
-            self._committed.keep({slot: track for slot, track in kept if slot in out or slot not in silent})
+            kept = self._partition_tracks.read().items()
+            self._partition_tracks.keep({slot: track for slot, track in kept if slot in out or slot not in silent})
             self._first_ms = None
         return out
 
@@ -393,7 +392,7 @@ class StalledConsumer(Analyzer):
         if self._first_ms is not None and known_ms < self._first_ms + floor_ms:
             wakes.append(self._first_ms + floor_ms)
             return out
-        tracks = self._committed.read()
+        tracks = self._partition_tracks.read()
         self._first_ms = next((track.position.commit_ms for track in tracks.values()), None)
         for slot, track in tracks.items():
             if known_ms < track.position.commit_ms + floor_ms:

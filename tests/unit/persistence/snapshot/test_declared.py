@@ -56,7 +56,7 @@ NO_STATE: dict[type, set[str]] = {
     Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
     PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it
-    StalledConsumer: {"_committed", "_moving", "_first_ms"},  # what `_tracks` and `_progress` tell
+    StalledConsumer: {"_partition_tracks", "_progress_tracks", "_first_ms"},  # what `_tracks` and `_progress` tell
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
