@@ -55,8 +55,8 @@ class OrphanedOffsets(Analyzer):
     false_alarms: ClassVar[str] = (
         "A job that runs less often than every empty_s. A group that commits by itself, without members (Spark, "
         "Flink, mirrors), is not orphaned while it commits, but looks so when its topics are quiet for empty_s. "
-        "Not judged: topics of active Streams groups of KIP-1071, and of subscriptions by pattern whose topics are "
-        "not known by name."
+        "Not judged: commits whose records have no time, topics of active Streams groups of KIP-1071, and of "
+        "subscriptions by pattern whose topics are not known by name."
     )
     settings_class: ClassVar[type[Settings]] = OrphanedOffsetsSettings
     settings: OrphanedOffsetsSettings
