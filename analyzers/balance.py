@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from agent.core.protocol.assignors import AssignmentProblem, MemberSubscription
 from agent.core.protocol.states import GroupType
+from agent.core.shadow.diff import owners_by_partition
 from agent.core.shadow.fairness import (
     fair_share,
     fairness,
@@ -18,7 +19,7 @@ from agent.core.shadow.fairness import (
     share_subscription,
     target_or_assignment,
 )
-from agent.core.shadow.views import GroupView
+from agent.core.shadow.views import GroupView, Member
 from analyzers.api import TopicPartition
 
 STREAMS_PROTOCOL = "stream"
@@ -57,7 +58,21 @@ def load_imbalance(view: GroupView, consumed: Mapping[TopicPartition, int]) -> f
 
 def settled_from_ms(view: GroupView) -> int:
     """Until when an uneven assignment may be meant to be, epoch milliseconds."""
-    return view.state_since_ms + CONNECT_DELAY_MS if view.group_type == GroupType.CONNECT else view.state_since_ms
+    if view.group_type == GroupType.CONNECT:
+        return view.state_since_ms + CONNECT_DELAY_MS
+    if _has_withheld_partitions(view.members):
+        # The round that gives them away waits for members that died, up to the longest rebalance timeout.
+        return view.state_since_ms + max((it.rebalance_timeout_ms or 0 for it in view.members), default=0)
+    return view.state_since_ms
+
+
+def _has_withheld_partitions(members: Sequence[Member]) -> bool:
+    """Whether a cooperative round took partitions back that the next one is to give away."""
+    came_with = {(topic, it) for member in members for topic, owned in (member.owned or {}).items() for it in owned}
+    return (
+        bool(came_with)
+        and not came_with <= owners_by_partition({member.member_id: member.assignment for member in members}).keys()
+    )
 
 
 def partition_spread(view: GroupView) -> Spread | None:

@@ -51,7 +51,7 @@ class IdleMembers(Analyzer):
         "Members kept as a reserve, so that one that fails is replaced at once: allow them. Threads of Kafka Streams "
         "in a classic group that only have standby tasks, which the log does not name there (in a streams group they "
         "do not count as idle). Silent for six minutes after a rebalance of Connect, which holds back the tasks of a "
-        "worker that may return."
+        "worker that may return, and for a rebalance timeout after one that took partitions back for the next."
     )
     settings_class = IdleSettings
     settings: IdleSettings

@@ -50,6 +50,23 @@ def test_a_member_that_waits_for_the_next_round_is_not_told() -> None:
     assert findings(idle(log, 600_000), NAME) == []
 
 
+def taken_back() -> Log:
+    """Of three partitions a cooperative round took two from the one who had all, for two others that came."""
+    log = log_of(b.member("m0-1", {"t": [0, 1, 2]}), protocol="cooperative-sticky")
+    owner = b.member("m0-1", {"t": [0]}, owned={"t": [0, 1, 2]})
+    return log.add(
+        b.classic_group(2, owner, b.member("m1-1", {}), b.member("m2-1", {}), protocol="cooperative-sticky")
+    )
+
+
+def test_members_for_whom_partitions_were_taken_back_are_not_idle() -> None:
+    """The round that gives them away may have to wait for a member that died, until its session has run out."""
+    assert findings(idle(taken_back(), 60_000), NAME) == []
+    # No round lasts longer than the longest rebalance timeout.
+    (opened,) = findings(idle(taken_back(), 346_000), NAME)
+    assert states([opened]) == [("firing", "info")]
+
+
 def test_does_not_flap_while_members_come_and_go() -> None:
     log = idle(log_of(*three_over_two()), 60_000)
     for generation in range(2, 12, 2):
