@@ -37,10 +37,12 @@ REJECTION = "too old,\n\x1b[31mit says"
 
 class Receiver:
     """What came. `status`: what it answers by HTTP. `most_bytes`: of a request; larger ones are refused with 413.
-    `rejected`: of each request it tells so many items as rejected, beside its success."""
+    `rejected`: of each request it tells so many items as rejected, beside its success. `page`: what it answers by
+    HTTP instead, and takes nothing."""
 
     def __init__(self) -> None:
         self.status, self.most_bytes, self.rejected = 200, 20 * 1024 * 1024, 0
+        self.page = b""
         self.requests: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.http_port = self.grpc_port = 0
@@ -117,8 +119,8 @@ class _Http(BaseHTTPRequestHandler):
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         status = 413 if len(body) > receiver.most_bytes else receiver.status
-        answer = b""
-        if status == 200:
+        answer = receiver.page
+        if status == 200 and not answer:
             receiver.headers.append(dict(self.headers))
             receiver.requests.append(REQUESTS[self.path].FromString(body))
             answer = receiver.answer(receiver.requests[-1]).SerializeToString()

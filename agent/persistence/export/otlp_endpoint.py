@@ -2,8 +2,8 @@
 
 Owns which exporter a scheme means, the resource that all is told of, and their failures: exporters of the SDK answer
 with success or failure and log the reason, which is taken from there instead. They read no answer that says success,
-though it may tell of items that the collector rejected, and take a redirection for one, without following it: both
-are looked for here. Headers, certificates, timeouts and compression are the SDK's own settings
+though it may tell of items that the collector rejected, and take a redirection for one, without following it, and a
+page for a login: all are looked for here. Headers, certificates, timeouts and compression are the SDK's own settings
 (`OTEL_EXPORTER_OTLP_HEADERS` and the like), which it reads itself.
 """
 
@@ -183,8 +183,8 @@ def _telling_session(signal: str) -> Any:
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
             try:
                 response = super().send(request, **options)
-                if 300 <= response.status_code < 400:
-                    raise requests.RequestException(_redirection(response))
+                if (reason := _no_answer(response)) is not None:
+                    raise requests.RequestException(reason)
             except (requests.RequestException, OSError) as error:
                 _FAILURES.note(str(error))
                 raise
@@ -196,7 +196,12 @@ def _telling_session(signal: str) -> Any:
     return Telling()
 
 
-def _redirection(response: Any) -> str:
-    """What is said of an answer that sends elsewhere, without what a query may hold."""
-    place = response.headers.get("Location", "").partition("?")[0]
-    return f"it answers {response.status_code}, which leads to {place[:200] or 'nowhere'}"
+def _no_answer(response: Any) -> str | None:
+    """Why an answer that the exporter takes for success is none; None where it is. The query of a place may hold a
+    secret: it is not told."""
+    if 300 <= response.status_code < 400:
+        place = response.headers.get("Location", "").partition("?")[0]
+        return f"it answers {response.status_code}, which leads to {place[:200] or 'nowhere'}"
+    if response.ok and response.content.lstrip().startswith(b"<"):
+        return f"it answers {response.status_code} with a page, as no OTLP receiver does"
+    return None

@@ -118,6 +118,14 @@ def test_a_redirection_is_no_success(receiver: Receiver, status: int) -> None:
         sink.write([encode_event(event(1), 0)])
 
 
+def test_a_page_is_no_success(receiver: Receiver) -> None:
+    """That of a login, or of a server whose pages are one for all addresses."""
+    receiver.page = b"\n<!doctype html><title>Log in</title>"
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    with pytest.raises(SinkDown, match=r"it answers 200 with a page, as no OTLP receiver does$"):
+        sink.write([encode_event(event(1), 0)])
+
+
 @pytest.mark.parametrize("by", ["http", "grpc"])
 def test_events_that_a_collector_rejects_beside_its_success_are_counted(
     receiver: Receiver, by: str, caplog: pytest.LogCaptureFixture
