@@ -68,7 +68,7 @@ def is_delta(path: str) -> bool:
     if here is not None:
         return (here / DELTA_LOG).is_dir()
     with _deltalake(path) as lake:
-        return bool(lake.DeltaTable.is_deltatable(_uri(path), storage_options=_storage_options()))
+        return bool(lake.DeltaTable.is_deltatable(_uri(path), storage_options=_storage_options(path)))
 
 
 class View(NamedTuple):
@@ -351,12 +351,16 @@ def _delta_dataset(path: str) -> Any:
 def _delta_table(path: str) -> Any:
     """Where it is on an object store, by the usual variables of the environment (AWS_REGION, …)."""
     with _deltalake(path) as lake:
-        return lake.DeltaTable(_uri(path), storage_options=_storage_options())
+        return lake.DeltaTable(_uri(path), storage_options=_storage_options(path))
 
 
-def _storage_options() -> dict[str, str] | None:
+def _storage_options(path: str) -> dict[str, str] | None:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint and path.startswith("s3") and not endpoint.startswith(("http://", "https://")):
+        # delta-rs panics at it.
+        raise HistoryError(f"{path}: AWS_ENDPOINT_URL: expected http://HOST:PORT or https://…, got {endpoint!r}")
     # delta-rs asks for this beside the address; the others take the address for it.
-    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
+    is_plain = endpoint.startswith("http:")
     return {"allow_http": "true"} if is_plain and "AWS_ALLOW_HTTP" not in os.environ else None
 
 

@@ -109,6 +109,13 @@ def test_a_store_for_which_there_is_no_login(monkeypatch: pytest.MonkeyPatch, tm
     )
 
 
+def test_an_endpoint_without_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "minio:9000")
+    done = kshadow("history", "query", "--history", f"s3://{BUCKET}/history", "SELECT 1")
+    said = f"s3://{BUCKET}/history: AWS_ENDPOINT_URL: expected http://HOST:PORT or https://…, got 'minio:9000'"
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+
+
 def test_a_store_that_nobody_knows() -> None:
     done = kshadow("timeline", "a", "--from", "nowhere://lake/history")
     assert done.exit_code == 2
