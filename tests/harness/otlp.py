@@ -38,11 +38,11 @@ REJECTION = "too old,\n\x1b[31mit says"
 class Receiver:
     """What came. `status`: what it answers by HTTP. `most_bytes`: of a request; larger ones are refused with 413.
     `rejected`: of each request it tells so many items as rejected, beside its success. `page`: what it answers by
-    HTTP instead, and takes nothing."""
+    HTTP instead, and takes nothing. `word`: what it says beside its success."""
 
     def __init__(self) -> None:
         self.status, self.most_bytes, self.rejected = 200, 20 * 1024 * 1024, 0
-        self.page = b""
+        self.page, self.word = b"", REJECTION
         self.requests: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.http_port = self.grpc_port = 0
@@ -62,11 +62,11 @@ class Receiver:
         if isinstance(request, ExportLogsServiceRequest):
             logs = ExportLogsServiceResponse()
             logs.partial_success.rejected_log_records = self.rejected
-            logs.partial_success.error_message = REJECTION
+            logs.partial_success.error_message = self.word
             return logs
         metrics = ExportMetricsServiceResponse()
         metrics.partial_success.rejected_data_points = self.rejected
-        metrics.partial_success.error_message = REJECTION
+        metrics.partial_success.error_message = self.word
         return metrics
 
     def logs(self) -> list[Any]:
@@ -127,7 +127,7 @@ class _Http(BaseHTTPRequestHandler):
         self.send_response(status)
         if 300 <= status < 400:
             self.send_header("Location", "https://login.example/?token=hunter2")
-        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Type", "text/html" if receiver.page else "application/x-protobuf")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)

@@ -188,7 +188,7 @@ def _telling_session(signal: str) -> Any:
             except (requests.RequestException, OSError) as error:
                 _FAILURES.note(str(error))
                 raise
-            if response.ok and response.headers.get("Content-Type", "").startswith("application/x-protobuf"):
+            if response.ok and _is_protobuf(response):
                 with contextlib.suppress(DecodeError):  # it took them, whatever else it says
                     _FAILURES.note_answer(kind.FromString(response.content))
             return response
@@ -202,6 +202,11 @@ def _no_answer(response: Any) -> str | None:
     if 300 <= response.status_code < 400:
         place = response.headers.get("Location", "").partition("?")[0]
         return f"it answers {response.status_code}, which leads to {place[:200] or 'nowhere'}"
-    if response.ok and response.content.lstrip().startswith(b"<"):
+    # What is protobuf may begin so as well: a line feed is its first field's tag, "<" that field's length.
+    if response.ok and not _is_protobuf(response) and response.content.lstrip().startswith(b"<"):
         return f"it answers {response.status_code} with a page, as no OTLP receiver does"
     return None
+
+
+def _is_protobuf(response: Any) -> bool:
+    return bool(response.headers.get("Content-Type", "").startswith("application/x-protobuf"))

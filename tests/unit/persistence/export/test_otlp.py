@@ -126,6 +126,14 @@ def test_a_page_is_no_success(receiver: Receiver) -> None:
         sink.write([encode_event(event(1), 0)])
 
 
+def test_protobuf_that_begins_like_a_page_is_a_success(receiver: Receiver) -> None:
+    receiver.word = "x" * 58
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    assert sink.write([encode_event(event(1), 0)]) == []
+    (request,) = receiver.requests
+    assert receiver.answer(request).SerializeToString()[:2] == b"\n<"
+
+
 @pytest.mark.parametrize("by", ["http", "grpc"])
 def test_events_that_a_collector_rejects_beside_its_success_are_counted(
     receiver: Receiver, by: str, caplog: pytest.LogCaptureFixture
