@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
-from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 import click
 
@@ -68,7 +68,6 @@ class AgentClient(Answers):
     raises_when_away = False
     """Whether a question that cannot be answered raises `SourceAway`; else it ends the command."""
 
-    _cluster: str | None = None
     _health: Health | None = None
     """What it said last of whether it is ready."""
 
@@ -76,11 +75,13 @@ class AgentClient(Answers):
     """What the latest answer that knows no such group said of that."""
 
     def __init__(self, url: str, options: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> None:
-        """`options`: the values of `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
+        """`url` may end in `?cluster=NAME`, one of those that the agent reads. `options`: the values of
+        `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
         self._timeout_s = timeout_s
+        self._cluster = _named_cluster(_checked_url(url))
         self._headers: Message = Message()
         self.url, self._opener, self._authorization = _connect(url, options)
-        self.where = f"at {self.url}"
+        self.where = f"at {self.url}" + ("" if self._cluster is None else f", cluster {self._cluster}")
 
     @property
     def now_ms(self) -> int:
@@ -307,9 +308,17 @@ def _checked_url(url: str) -> SplitResult:
         raise click.UsageError(f"--agent: expected a URL such as http://localhost:9308, got {url!r}")
     if parts.password is not None:
         raise click.UsageError(f"--agent: no password in a URL, where everyone sees it: use {PASSWORD_VARIABLE}")
-    if parts.query or parts.fragment:
-        raise click.UsageError("--agent: expected a URL without ? and #")
+    if parts.fragment or (parts.query and _named_cluster(parts) is None):
+        raise click.UsageError("--agent: expected a URL without #, and behind ? no more than cluster=NAME")
     return parts
+
+
+def _named_cluster(parts: SplitResult) -> str | None:
+    """The cluster that an address names, and nothing else in its query; None where it does not."""
+    match parse_qsl(parts.query, max_num_fields=100):
+        case [("cluster", name)]:
+            return name
+    return None
 
 
 def _flag(name: str) -> str:

@@ -158,7 +158,7 @@ WRONG = [
         {},
         "no password in a URL, where everyone sees it: use KSHADOW_",
     ),  # 1
-    (("http://localhost:1/?x",), {}, "--agent: expected a URL without ? and #"),  # 2
+    (("http://localhost:1/?x",), {}, "expected a URL without #, and behind ? no more than cluster=NAME"),  # 2
     (("https://localhost:1", "--agent-user", "alice"), {}, "--agent-user needs a password: "),  # 3
     (("https://alice@localhost:1",), {}, "--agent-user needs a password: "),  # 4
     (("https://localhost:1", "--agent-user", "a:b"), {"KSHADOW_AGENT_PASSWORD": "x"}, "without colon"),  # 5
@@ -171,6 +171,8 @@ WRONG = [
     (("https://localhost:1", "--agent-cert", "{}/password"), {}, "--agent-cert {}/password: no PEM"),  # 12
     (("https://localhost:1", "--agent-key", "{}/client.key"), {}, "--agent-key goes with --agent-cert"),  # 13
     (("http://localhost:1", "--agent-ca", "{}/ca.crt"), {}, "--agent-ca goes with https://"),  # 14
+    (("http://localhost:1?cluster=",), {}, "behind ? no more than cluster=NAME"),  # 15
+    (("http://localhost:1?cluster=eu&cluster=us",), {}, "behind ? no more than cluster=NAME"),  # 16
 ]
 
 

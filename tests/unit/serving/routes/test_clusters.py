@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from agent.core.queries import AmbiguousGroup, Health
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
-from tests.unit.cli.running import SEGMENTS
+from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
@@ -115,6 +116,27 @@ def test_one_by_one() -> None:
             assert one.readings().healthy
         assert all_.of_cluster("ap") is None
         assert list(all_.capabilities.clusters) == ["eu", "us"]
+
+
+@pytest.mark.parametrize("command", ["describe", "explain", "timeline", "members", "lag"])
+def test_the_prompt_asks_one_by_its_name(command: str) -> None:
+    """Where several have a group of a name, what the answer advises is what gets another."""
+    with running(cluster("eu", lambda: group("a", 3)), cluster("us", lambda: group("a", 5))) as all_:
+        until(lambda: all_.ready().ready)
+        with served(all_) as url:
+            several = kshadow(command, "a", "--agent", url)
+            assert (several.exit_code, several.stdout) == (3, "")
+            assert "several clusters have this group: eu, us; ?cluster=NAME chooses one" in several.stderr
+            for name, generation in (("eu", 3), ("us", 5)):
+                one = kshadow(command, "a", "--agent", f"{url}/?cluster={name}", "-o", "json")
+                assert (one.exit_code, one.stderr) == (0, "")
+                if command == "describe":
+                    form = json.loads(one.stdout)
+                    assert (form["cluster"], form["generation"]) == (name, generation)
+            rows = json.loads(kshadow("groups", "--agent", f"{url}?cluster=us", "-o", "json").stdout)
+            assert [row["cluster"] for row in rows] == ["us"]
+            none = kshadow(command, "a", "--agent", f"{url}?cluster=ap")
+            assert (none.exit_code, "no such cluster" in none.stderr) == (3, True)
 
 
 def test_findings_of_several_in_the_order_in_which_they_opened() -> None:
