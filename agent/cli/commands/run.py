@@ -48,13 +48,13 @@ def _errors_reported() -> Iterator[None]:
     from agent.cli.data_source import source_errors_reported
     from agent.cli.output import printable
     from agent.kubernetes.errors import KubernetesMisconfigured
-    from agent.persistence.export.errors import ExportError
+    from agent.persistence.export.errors import ExportError, SpoolLocked, SpoolUnusable
     from agent.persistence.snapshot.store import StoreError
 
     try:
         with source_errors_reported():
             yield
-    except StoreError as error:
+    except (StoreError, SpoolLocked, SpoolUnusable) as error:
         exit_unreachable(str(error))
     except (ExportError, KubernetesMisconfigured) as error:
         raise click.UsageError(printable(str(error))) from None

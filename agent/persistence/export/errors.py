@@ -12,11 +12,11 @@ class ExportMisconfigured(ExportError):
 
 
 class SpoolLocked(ExportError):
-    """Another process writes to this spool (exit code 2)."""
+    """Another process writes to this spool (exit code 3)."""
 
 
 class SpoolUnusable(ExportError):
-    """A directory that no spool can be kept in (exit code 2)."""
+    """A directory that no spool can be kept in, as where the disk is full (exit code 3)."""
 
 
 class SinkDown(ExportError):

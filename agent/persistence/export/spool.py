@@ -124,7 +124,7 @@ class Spool:
             sync_directory(directory)
         except (OSError, sqlite3.Error) as error:
             os.close(self._lock)
-            raise SpoolUnusable(f"spool {directory}: expected to read what is there: {error}") from error
+            raise SpoolUnusable(f"spool {directory}: expected a database to read and write: {error}") from error
 
     @property
     def has_more(self) -> bool:

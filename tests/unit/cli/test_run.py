@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import time
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
+from agent.cli.commands.run import _errors_reported
 from agent.config.options import NameValue
+from agent.persistence.export.spool import Spool
 from tests.unit.cli.running import kshadow, spawn
 
 
@@ -62,6 +66,18 @@ def test_brokers_that_nobody_answers_for() -> None:
         assert (process.returncode, out) == (3, b"")
         assert err.startswith(b"Error: ") or b"Error: " in err
         assert b"Traceback" not in err
+
+
+def test_a_disk_that_is_full_at_first_is_no_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(click.exceptions.Exit) as ended, _errors_reported():
+            Spool(tmp_path, size_bytes=1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert ended.value.exit_code == 3
+    assert f"spool {tmp_path}: expected a database to read and write: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("process")
