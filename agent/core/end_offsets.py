@@ -16,8 +16,9 @@ Beyond what is known of the past, a bound that is sure is told (`at_least`), and
 the topic was deleted, where the commit is one of another topic of that name, and where the commit lies beyond the
 end although the end was seen after it.
 
-Ends are as of the last look. A commit that came since may lie beyond the end that was seen: it is then at the end, as
-far as anybody knows.
+Ends are as of the last look, and so is lag: of a group that committed since, what it had committed then counts, as
+what was written since is not known. Where that is not known either, a commit that came since counts; if it lies
+beyond the end that was seen, it is at the end, as far as anybody knows.
 """
 
 from __future__ import annotations
@@ -151,8 +152,19 @@ class EndOffsets:
             None if start == NOT_ASKED else start, end, self.stable.get(number, end), self.seen_ms[number]
         )
 
-    def lag(self, topic: str, partition: int, offset: int, committed_ms: int, topic_id: bytes, now_ms: int) -> Lag:
-        """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none."""
+    def lag(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        committed_ms: int,
+        topic_id: bytes,
+        now_ms: int,
+        *,
+        as_of_ms: int | None = None,
+    ) -> Lag:
+        """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none. `as_of_ms`: when it
+        was the newest one; None: it is now."""
         known = self.topics.get(topic, UNKNOWN_TOPIC)
         number = self.numbers.get((topic, partition))
         if number is None:
@@ -173,7 +185,7 @@ class EndOffsets:
         if offset == end:
             return Lag(0, 0.0, False, note, held_back)
         passed_ms, at_least = self.passed_ms(number, offset)
-        seconds = None if passed_ms is None else max(now_ms - passed_ms, 0) / 1000
+        seconds = None if passed_ms is None else max((as_of_ms or now_ms) - passed_ms, 0) / 1000
         start = self.starts[number]
         if offset < start:
             return Lag(max(end - start, 0), seconds, at_least, LagNote.BELOW_LOG_START, held_back, start - offset)

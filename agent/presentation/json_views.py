@@ -125,12 +125,17 @@ def unread_lag_json(it: CommittedOffset) -> JsonObject:
 
 
 def lag_json(
-    ends: EndOffsets, now_ms: int, *, are_newer: bool = False, shares: Iterable[SharePosition] = ()
+    ends: EndOffsets,
+    now_ms: int,
+    *,
+    are_newer: bool = False,
+    looked: Mapping[tuple[str, int], int] | None = None,
+    shares: Iterable[SharePosition] = (),
 ) -> LagOf:
     """For `describe_json`: the lag of each commit at `now_ms` (epoch milliseconds) by these ends.
 
-    `are_newer`: the ends were asked for when the commits were there already. `shares`: the positions that are a share
-    group's.
+    `are_newer`: the ends were asked for when the commits were there already. `looked`: what was committed as they
+    were looked at. `shares`: the positions that are a share group's.
     """
     of_shares = {(it.topic, it.partition): it for it in shares}
 
@@ -141,7 +146,9 @@ def lag_json(
         if share is not None:
             lag = share.lag(ends, now_ms)
         else:
-            lag = ends.lag(it.topic, it.partition, it.offset, committed_ms, topic_id, now_ms)
+            counted = min(it.offset, (looked or {}).get((it.topic, it.partition), it.offset))
+            as_of_ms = ends.at_ms if counted < it.offset else None
+            lag = ends.lag(it.topic, it.partition, counted, committed_ms, topic_id, now_ms, as_of_ms=as_of_ms)
         end = ends.end(it.topic, it.partition, now_ms)
         form = {
             **NO_LAG,

@@ -35,7 +35,7 @@ class GroupLags:
         known of a partition of the offsets topic what was committed lately, so no lag either. Raises
         `SourceMisconfigured`."""
         self._state, self._lock, self._shows_topic = state, lock, shows_topic
-        self.watcher = None if interval_s is None else LagWatcher(conf, self._committed, interval_s)
+        self.watcher = None if interval_s is None else LagWatcher(conf, self._committed, interval_s, self._end_look)
         self.share_watcher = None
         if self.watcher is not None and with_shares:
             self.share_watcher = ShareStateWatcher(conf, self._has_share_groups)
@@ -70,20 +70,27 @@ class GroupLags:
             out.update(snapshot.totals())
         return dict(out)
 
-    def _snapshots(self) -> Iterator[LagSnapshot]:
+    def _snapshots(self, *, begin_look: bool = False) -> Iterator[LagSnapshot]:
         """What all groups have committed, a partition at a time."""
         with self._lock:
             mirrors = list(self._state.mirror.partitions.values())
         for mirror in mirrors:
             with self._lock:
+                if begin_look:
+                    mirror.offsets.begin_look()
                 taken = self.scraped.take(mirror.partition, mirror.offsets)
             yield taken
+
+    def _end_look(self, at_ms: int) -> None:
+        with self._lock:
+            for mirror in self._state.mirror.partitions.values():
+                mirror.offsets.end_look(at_ms)
 
     def _committed(self) -> CommittedOffsets:
         shares: list[SharePosition] = []
 
         def positions() -> Iterator[CommittedPositions]:
-            for snapshot in self._snapshots():
+            for snapshot in self._snapshots(begin_look=True):
                 shares.extend(snapshot.shares)
                 yield snapshot.positions
 

@@ -270,6 +270,8 @@ class AgentQueries(ServedQueries):
             found = self._state.mirror.find(group)
             shares = [] if found is None else self._lags.of_share_group(found[0].coordinator_partition, group)
             undated = set() if mirror is None else set(mirror.undated(group))
+            ends = self._lags.ends()
+            looked = {} if mirror is None else mirror.offsets.looked_offsets(group, ends.at_ms)
         if found is None:
             return None
         view, offsets = found
@@ -278,7 +280,7 @@ class AgentQueries(ServedQueries):
         hiding, where = self._hiding(), view.coordinator_partition
         if self._lags.watcher is not None:
             is_read = where not in hiding and not self._reader.is_stopped(where)
-            lag = lag_json(self._lags.ends(), clock.now_ms(), shares=shares) if is_read else unread_lag_json
+            lag = lag_json(ends, clock.now_ms(), looked=looked, shares=shares) if is_read else unread_lag_json
         form = with_quarantined(with_stale(describe_json(view, shown, lag), hiding), self._quarantined())
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from agent.common.interning import Interner, share_equal
 from agent.core.shadow.views import CommittedOffset, Position, known_ms
@@ -79,6 +79,18 @@ class MovedPositions:
         return None if found is None else found[1]
 
 
+class LookedOffsets(NamedTuple):
+    """What groups had committed as the ends were looked at, which was at `at_ms` (`EndOffsets.at_ms`): offsets by the
+    number of the position, `NEVER_LOWER` for one that came since."""
+
+    at_ms: int
+    offsets: Sequence[int]
+
+
+NOT_LOOKED = LookedOffsets(-1, ())
+NEVER_LOWER = (1 << 63) - 1
+
+
 class CommittedOffsets:
     """The committed offsets of all groups of one partition of the topic."""
 
@@ -107,6 +119,9 @@ class CommittedOffsets:
         """Kept by who keeps this: no part of its state."""
         self.version = 0
         """Another one each time that a position comes or goes: where groups have any."""
+        self.looked = NOT_LOOKED
+        """As of the last look at the ends that was completed: no part of its state."""
+        self._looking: array[int] | None = None
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -176,6 +191,9 @@ class CommittedOffsets:
         if self._free:
             number = self._free.pop()
             self._group_of[number] = group
+            for offsets in (self.looked.offsets, self._looking):
+                if isinstance(offsets, array) and number < len(offsets):
+                    offsets[number] = NEVER_LOWER
         else:
             number = _one_number[len(self._values)]
             self._values.grow()
@@ -279,6 +297,21 @@ class CommittedOffsets:
     def block(self) -> CommitBlock:
         """What was committed, by number, as it is now: to be read later."""
         return self._values.copy()
+
+    def begin_look(self) -> None:
+        """A look at the ends begins: keep what is committed now until it has ended."""
+        self._looking = self._values.all_offsets()
+
+    def end_look(self, at_ms: int) -> None:
+        """The look has ended: the ends as of `at_ms` and what was kept belong together."""
+        if self._looking is not None:
+            self.looked, self._looking = LookedOffsets(at_ms, self._looking), None
+
+    def looked_offsets(self, group: str, at_ms: int) -> dict[tuple[str, int], int]:
+        """A group's positions as of the look at `at_ms`; without those that came since."""
+        known = self.looked.offsets if self.looked.at_ms == at_ms else ()
+        slots = self._groups.get(group, {}).items()
+        return {slot: known[number] for number, slot in slots if number < len(known)}
 
     def commit_columns(
         self, group: str

@@ -56,6 +56,10 @@ class CommitBlock:
             return self.columns(numbers)[0]
         return list(map(self._column(_OFFSET).__getitem__, numbers))
 
+    def all_offsets(self) -> array[int]:
+        """The committed offsets by number; 0 where there is none."""
+        return self._column(_OFFSET)
+
     def times_ms(self, numbers: Sequence[int]) -> Sequence[int]:
         """When those were committed, epoch milliseconds."""
         if len(numbers) * FEW < len(self):

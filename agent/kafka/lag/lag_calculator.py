@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agent.common.interning import share_equal
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId
-from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.offsets import NEVER_LOWER, NOT_LOOKED, CommittedOffsets, LookedOffsets
 from agent.core.wire.commit_table import CommitBlock
 from agent.core.wire.primitives import ZERO_UUID
 
@@ -87,10 +87,11 @@ class PositionLayout:
 
 
 class CommittedPositions(NamedTuple):
-    """What groups have committed, at one time."""
+    """What groups have committed, at one time; and as the ends were looked at last."""
 
     layout: PositionLayout
     block: CommitBlock
+    looked: LookedOffsets = NOT_LOOKED
 
 
 def positions_of_groups(positions: CommittedPositions, groups: Container[str]) -> CommittedPositions:
@@ -117,7 +118,7 @@ class LagCalculator:
         layout = self._layouts.get(partition)
         if layout is None or layout.offsets is not offsets or layout.version != offsets.version:
             layout = self._layouts[partition] = _layout(offsets)
-        return CommittedPositions(layout, offsets.block())
+        return CommittedPositions(layout, offsets.block(), offsets.looked)
 
 
 def _layout(offsets: CommittedOffsets) -> PositionLayout:
@@ -138,7 +139,7 @@ def _layout(offsets: CommittedOffsets) -> PositionLayout:
 def lowest_committed(all_positions: Iterable[CommittedPositions]) -> dict[str, dict[int, int]]:
     """By topic and partition the lowest offset that a group has committed there: what the watch wants."""
     out: dict[str, dict[int, int]] = {}
-    for layout, block in all_positions:
+    for layout, block, _ in all_positions:
         offsets = block.offsets(layout.positions)
         for row in layout.rows:
             known = out.setdefault(row.topic, {})
@@ -180,8 +181,25 @@ class LagPass:
     """One pass over the positions of one layout: their columns, in the layout's order, and their lags."""
 
     def __init__(self, positions: CommittedPositions) -> None:
-        self.layout, self._block = positions
+        self.layout, self._block, self._looked = positions
         self.offsets = self._block.offsets(self.layout.positions)
+        self._counted_by: EndOffsets | None = None
+        self._counted_offsets = self.offsets
+
+    def _counted(self, ends: EndOffsets) -> Sequence[int]:
+        """The offsets from which lag is counted: those of when these ends were looked at, as what was written since
+        is not known. Of a position that went back since, where it is now."""
+        known = self._looked.offsets
+        if self._looked.at_ms != ends.at_ms or not known:
+            return self.offsets
+        if self._counted_by is not ends:
+            try:
+                then: Iterable[int] = list(map(known.__getitem__, self.layout.positions))
+            except IndexError:  # positions came since
+                count = len(known)
+                then = [known[at] if at < count else NEVER_LOWER for at in self.layout.positions]
+            self._counted_by, self._counted_offsets = ends, list(map(min, self.offsets, then))
+        return self._counted_offsets
 
     @cached_property
     def times_ms(self) -> Sequence[int]:
@@ -203,7 +221,7 @@ class LagPass:
 
     def _records(self, ends: EndOffsets, now_ms: int) -> tuple[list[int | None], dict[int, Lag]]:
         """And, by place, the lags of those that went the general way."""
-        rows, offsets = self.layout.rows, self.offsets
+        rows, offsets = self.layout.rows, self._counted(ends)
         if not ends.newest or not rows:
             return [None] * len(offsets), {}
         numbers, starts, odd = self._numbers(ends), ends.starts, ends.odd
@@ -250,8 +268,9 @@ class LagPass:
         now_ms: int,
     ) -> tuple[float | None, bool]:
         """The longest of a row that is behind, None where it is not known; and whether that is a bound."""
-        numbers, offsets, columns = self._numbers(ends), self.offsets, ends.columns
+        numbers, offsets, columns = self._numbers(ends), self._counted(ends), ends.columns
         at_least = is_unknown = False
+        has_moved = offsets is not self.offsets
         oldest = float(now_ms)
         # The first look that is no older than the oldest so far: what it did not pass is younger.
         look = columns[-1]
@@ -265,6 +284,9 @@ class LagPass:
                 continue
             else:
                 passed, is_bound = ends.passed_ms(number, offset)
+                if has_moved and passed is not None and offset < self.offsets[at]:
+                    # It was so old as the ends were looked at, and was consumed since.
+                    passed += now_ms - ends.at_ms
             at_least |= is_bound
             if passed is None:
                 is_unknown = True
@@ -294,4 +316,6 @@ class LagPass:
     def _lag(self, at: int, ends: EndOffsets, now_ms: int) -> Lag:
         """One position's, the general way."""
         topic, partition = self.layout.places[at]
-        return ends.lag(topic, partition, self.offsets[at], self.times_ms[at], self.topic_ids[at], now_ms)
+        counted = self._counted(ends)[at]
+        as_of_ms = ends.at_ms if counted < self.offsets[at] else None
+        return ends.lag(topic, partition, counted, self.times_ms[at], self.topic_ids[at], now_ms, as_of_ms=as_of_ms)

@@ -57,12 +57,16 @@ class LagWatcher(BackgroundThread):
     STOP_S = 1.0
 
     def __init__(
-        self, conf: Mapping[str, str], wanted: Callable[[], CommittedOffsets], interval_s: float = INTERVAL_S
+        self,
+        conf: Mapping[str, str],
+        wanted: Callable[[], CommittedOffsets],
+        interval_s: float = INTERVAL_S,
+        on_look: Callable[[int], None] = lambda at_ms: None,
     ) -> None:
-        """`conf`: librdkafka properties. `wanted` is asked at each look, from the watch's thread. Connects to nothing
-        yet; raises `SourceMisconfigured`."""
+        """`conf`: librdkafka properties. `wanted` is asked at each look, from the watch's thread, and `on_look` is
+        told of it once the ends are known: their `at_ms`. Connects to nothing yet; raises `SourceMisconfigured`."""
         super().__init__("lag")
-        self._wanted, self._interval_s = wanted, interval_s
+        self._wanted, self._interval_s, self._on_look = wanted, interval_s, on_look
         self._requests = OffsetRequests(conf, self._stop.is_set)
         self._history = EndOffsetHistory(round(interval_s * 1000))
         self._looks = 0
@@ -147,6 +151,7 @@ class LagWatcher(BackgroundThread):
         )
         self._looks += 1
         self._history.publish(at_ms)
+        self._on_look(at_ms)
         if old:
             self._seed(old, at_ms)
             self._history.republish()

@@ -30,6 +30,7 @@ from agent.kafka.lag.watch import LagWatcher, fetch_end_offsets
 from agent.kafka.writer.topic import partition_count
 from agent.presentation.json_views import lag_json
 from agent.runtime.agent import Agent
+from agent.runtime.group_lags import GroupLags
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.committing import commit
@@ -184,6 +185,32 @@ def test_hundreds_of_partitions_as_the_broker_has_them(live: Live) -> None:
     # Where looks at the ends are late there is no lag for a while.
     until(lambda: not differences(), said=differences)
     assert len(live.watch.snapshot().numbers) >= 400
+
+
+@ONCE
+def test_a_group_that_is_behind_and_commits_on_is_never_told_to_be_at_the_end(live: Live) -> None:
+    """It is 200 records behind all the time, and goes through five times as many from look to look."""
+    live.create("steady")
+    state, lock = live.agent.state, live.agent.lock
+    lags = GroupLags(state, lock, live.conf, 3.0, lambda _: True, with_shares=False, is_hidden=lambda _: False)
+    assert lags.watcher is not None
+    told: list[int] = []
+    written, began, looks = 0, time.monotonic(), set[int]()
+    try:
+        while len(looks) < 4:
+            live.write("steady", 40)
+            written += 40
+            if written == 400:
+                lags.watcher.start()
+            live.commit("steady-behind", ("steady", 0, max(written - 200, 0)))
+            if (lag := lags.totals().get("steady-behind")) is not None:
+                told.append(lag)
+                looks.add(lags.ends().at_ms)
+            assert time.monotonic() < began + 120
+    finally:
+        lags.watcher.stop()
+    assert written > 2_000, "there is something that lag could be too low by"
+    assert min(told) >= 160, told
 
 
 def test_seconds(live: Live) -> None:

@@ -50,6 +50,10 @@ commits = st.dictionaries(
 )
 
 
+Committed = dict[tuple[str, tuple[str, int]], tuple[int, int, Uuid, str]]
+"""By group and partition: the offset, when in seconds, the topic's id, metadata."""
+
+
 def kept(book: EndOffsetHistory, act: tuple[object, ...], at_ms: int) -> None:
     match act:
         case "written", dict(found):
@@ -89,10 +93,16 @@ def summed(topic: str, every: list[Lag]) -> TopicLag:
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(st.lists(st.lists(acts, min_size=1, max_size=3), max_size=7), commits, st.integers(0, 4 * INTERVAL_MS))
+@given(
+    st.lists(st.lists(acts, min_size=1, max_size=3), max_size=7),
+    commits,
+    st.none() | commits,
+    st.integers(0, 4 * INTERVAL_MS),
+)
 def test_the_quick_way_is_the_general_way(
     story: list[list[tuple[object, ...]]],
-    committed: dict[tuple[str, tuple[str, int]], tuple[int, int, Uuid, str]],
+    committed: Committed,
+    since: Committed | None,
     later_ms: int,
 ) -> None:
     book = EndOffsetHistory(INTERVAL_MS)
@@ -102,16 +112,23 @@ def test_the_quick_way_is_the_general_way(
             kept(book, act, at_ms)
         book.publish(at_ms)
     offsets = CommittedOffsets()
-    for (group, (topic, partition)), (offset, seconds, topic_id, metadata) in committed.items():
-        value = commit_value(offset, NOW + 1000 * seconds, metadata=metadata, topic_id=topic_id)
-        offsets.put(commit_key(group, topic, partition), group, (topic, partition), value)
     known, now_ms = book.snapshot, NOW - INTERVAL_MS + later_ms
+    for part in (committed, since or {}):
+        for (group, (topic, partition)), (offset, seconds, topic_id, metadata) in part.items():
+            value = commit_value(offset, NOW + 1000 * seconds, metadata=metadata, topic_id=topic_id)
+            offsets.put(commit_key(group, topic, partition), group, (topic, partition), value)
+        if since is not None and part is committed:
+            offsets.begin_look()
+            offsets.end_look(known.at_ms)
 
     every: dict[tuple[str, str], list[Lag]] = {}
     single: set[PartitionLag] = set()
     for group in offsets.groups:
+        looked = offsets.looked_offsets(group, known.at_ms)
         for topic, partition, it in offsets.commits(group):
-            lag = known.lag(topic, partition, it.offset, it.commit_ms, it.topic_id, now_ms)
+            counted = min(it.offset, looked.get((topic, partition), it.offset))
+            as_of_ms = known.at_ms if counted < it.offset else None
+            lag = known.lag(topic, partition, counted, it.commit_ms, it.topic_id, now_ms, as_of_ms=as_of_ms)
             every.setdefault((group, topic), []).append(lag)
             single.add(PartitionLag(group, topic, partition, it.offset, lag.records))
     positions = LagCalculator().take(0, offsets)
@@ -223,6 +240,52 @@ def test_a_mirror_begun_anew_is_not_taken_for_the_one_before() -> None:
     commit(after, "h", "t", 0, 4)
     assert lowest_committed([sums.take(0, before)]) == lowest_committed([sums.take(0, after)])
     assert [row.group for row in sums.take(0, after).layout.rows] == ["h"]
+
+
+def test_a_group_that_is_behind_and_commits_on_is_told_as_of_the_look() -> None:
+    """Ten records a second are written, and consumed two seconds later."""
+    offsets, book, sums = CommittedOffsets(), EndOffsetHistory(30_000), LagCalculator()
+
+    def told(at_s: int) -> tuple[int | None, float | None]:
+        ((_, lag),) = topic_lags(sums.take(0, offsets), book.snapshot, NOW + 1000 * at_s)
+        return lag.records, lag.seconds
+
+    for at_s in range(100):
+        commit(offsets, "g", "t", 0, 10 * at_s)
+        if at_s % 30 == 0:
+            offsets.begin_look()
+            # It commits while brokers are asked.
+            commit(offsets, "g", "t", 0, 10 * at_s + 1)
+            book.add_high_watermarks({("t", 0): 10 * at_s + 20}, NOW + 1000 * at_s)
+            offsets.end_look(book.publish(NOW + 1000 * at_s).at_ms)
+        if at_s >= 30:
+            records, seconds = told(at_s)
+            assert (records, seconds) == (20, pytest.approx(2.0, abs=0.11)), at_s
+
+
+def test_what_is_not_of_the_look_counts_as_it_is_now() -> None:
+    offsets, book, sums = CommittedOffsets(), EndOffsetHistory(30_000), LagCalculator()
+
+    def told() -> dict[int, int | None]:
+        found = partition_lags(sums.take(0, offsets), book.snapshot, NOW)
+        return {it.partition: it.records for it in found}
+
+    for partition in range(3):
+        commit(offsets, "g", "t", partition, 50)
+    offsets.begin_look()
+    offsets.end_look(0)
+    book.add_high_watermarks({("t", partition): 100 for partition in range(4)}, NOW)
+    book.publish(NOW)
+    commit(offsets, "g", "t", 0, 90)
+    assert told() == {0: 10, 1: 50, 2: 50}, "the ends are of another look"
+    offsets.begin_look()
+    offsets.end_look(NOW)
+    commit(offsets, "g", "t", 0, 95)
+    commit(offsets, "g", "t", 1, 20)
+    assert told() == {0: 10, 1: 80, 2: 50}, "it moved on, and went back"
+    offsets.remove(commit_key("g", "t", 2), "g")
+    commit(offsets, "g", "t", 3, 80)
+    assert told() == {0: 10, 1: 80, 3: 20}, "it came since, under the number of another"
 
 
 def test_the_longest_of_many_partitions_over_many_looks() -> None:

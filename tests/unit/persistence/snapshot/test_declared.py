@@ -40,7 +40,7 @@ NO_STATE: dict[type, set[str]] = {
     # what is due, and looks from who wants them.
     PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
-    # They follow from the keys; `moved` is the mirror's.
+    # They follow from the keys; `moved` is the mirror's, and what was looked at that of who looks.
     CommittedOffsets: {
         "_groups",
         "_numbers",
@@ -51,6 +51,8 @@ NO_STATE: dict[type, set[str]] = {
         "_fresh",
         "version",
         "moved",
+        "looked",
+        "_looking",
     },
     GroupAnalyzers: {"analyzers", "_found", "_restore"},  # what `watches` tells
     Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
