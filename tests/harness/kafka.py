@@ -226,9 +226,12 @@ class EmbeddedCluster(EmbeddedBroker):
         return AdminClient({"bootstrap.servers": ",".join(there), "log_level": 0})
 
     def _metadata(self, topic: str) -> Any:
-        found = self._admin().list_topics(topic, timeout=10).topics[topic]
-        if found.error is not None:
-            raise BrokerFailedError(f"{topic}: {found.error.str()}")
+        deadline = time.monotonic() + _MOVE_TIMEOUT_S
+        while (found := self._admin().list_topics(topic, timeout=10).topics[topic]).error is not None:
+            # The broker that answers may not have heard yet of a topic that another one made.
+            if time.monotonic() > deadline:
+                raise BrokerFailedError(f"{topic}: {found.error.str()}")
+            time.sleep(0.1)
         return found
 
 
