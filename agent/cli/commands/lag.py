@@ -61,7 +61,8 @@ def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
     """Show the lag of one group, by partition.
 
     Lag is given in records, and in seconds as the age of the next record to read; what is unknown is absent (null).
-    Lag needs Describe on the topics that the group commits to. Files do not contain the end offsets of topics.
+    An agent tells END and LAG as of its last look at the ends; COMMITTED may be newer. Lag needs Describe on the
+    topics that the group commits to. Files do not contain the end offsets of topics.
     --follow prints each topic whose lag has changed (with -o ndjson each partition).
 
     \b

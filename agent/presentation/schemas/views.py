@@ -78,7 +78,10 @@ _GROUP: dict[str, Schema] = {
 _GROUP_OPTIONAL = ("cluster", STALE, QUARANTINED, OFFSETS_SEEN)
 
 _LAG: dict[str, Schema] = {
-    "lag": described(nullable(COUNT), "Records behind; null if not known."),
+    "lag": described(
+        nullable(COUNT),
+        "Records behind; null if not known. An agent's is as of its last look at the ends: `offset` may be newer.",
+    ),
     "lag_seconds": described(nullable(RATIO), "How long the next record to read has been there; null if not known."),
     "lag_seconds_at_least": described(FLAG, "Whether it may be longer."),
     "lag_note": described(nullable(open_enum(LagNote)), "What is to be said of the lag."),
