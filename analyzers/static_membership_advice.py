@@ -146,7 +146,11 @@ class StaticMembershipAdvice(Analyzer):
         for member in transition.left:
             self._here[member.client_id] -= 1
             how = transition.inferred.departures.get(member.member_id)
-            if this.disturbs and how is not None and how.cause in RESTART_CAUSES and _may_restart(member, group.name):
+            if how is None or how.cause not in RESTART_CAUSES:
+                # Who comes next comes back from this, which tells nothing of those that went before.
+                for away in self._waiting_at(member):
+                    self._drop(away)
+            elif this.disturbs and _may_restart(member, group.name):
                 self._note_departure(how, this, transition.at.timestamp_ms, group.now_ms)
         for member in transition.joined:
             self._note_return(member, this, transition.at.timestamp_ms, group.now_ms)
@@ -168,16 +172,21 @@ class StaticMembershipAdvice(Analyzer):
         self._here[member.client_id] += 1
         if member.instance_id is not None:
             return
-        waiting = self._away_by_client.get(member.client_id, [])
-        same = [away for away in waiting if away.member.client_host == member.client_host]
+        same = self._waiting_at(member)
+        waiting = same or (self._away_by_client.get(member.client_id, []) if only else [])
         # Who comes takes the place that was left last: of one that went before, nothing says that it is back.
-        found = next(reversed(same or (waiting if only else [])), None)
+        found = next(reversed(waiting), None)
         if found is None:
             return
         self._drop(found)
         found.round.unexplained -= 1
         this.unexplained -= 1
         self._restarts.add(now_ms, Restart(found.member, max(at_ms - found.from_ms, 0)))
+
+    def _waiting_at(self, member: Member) -> list[AbsentClient]:
+        """Those of its client id and host."""
+        waiting = self._away_by_client.get(member.client_id, ())
+        return [away for away in waiting if away.member.client_host == member.client_host]
 
     def _drop(self, away: AbsentClient) -> None:
         waiting = self._away_by_client[away.member.client_id]

@@ -170,6 +170,18 @@ def test_of_two_of_one_seat_the_one_that_went_last_is_back() -> None:
     assert opened.numbers["longest_restart_ms"] < 10_000
 
 
+def test_who_comes_back_from_what_is_no_restart_takes_nobody_elses_place() -> None:
+    """One of two is gone for good, the other one stalls and joins again."""
+    story = Story().change([*FLEET, "app@/h", "app@/h!"]).work(20)
+    story.work(2, silent=story.members).change(leave=["app@/h!"]).work(60)
+    story.stall("app@/h").work(5).change(["app@/h"]).work(20)
+    for client in FLEET[:3]:
+        restart(story, client)
+    (opened,) = advice(story)
+    assert (opened.numbers["clients"], opened.numbers["restarts"]) == (FLEET[:3], 3)
+    assert opened.numbers["longest_restart_ms"] < 10_000
+
+
 def test_cooperative_rounds_that_follow_are_saved_too() -> None:
     """Who comes back gets five partitions in a second round, three seconds after another gave them up."""
     log, pool = Log(), [1, 2, 3, 4, 5]
