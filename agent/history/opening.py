@@ -308,7 +308,7 @@ def _deltalake(path: str) -> Iterator[Any]:
 
 
 def _one_line(error: Exception) -> str:
-    """What delta-rs writes for a terminal, in colours and lines."""
+    """What clients of stores say, some for a terminal, in colours and lines."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
 
 
@@ -323,7 +323,7 @@ def _asking(path: str) -> Iterator[None]:
     except Exception as error:
         if type(error) is OSError and error.errno is None:
             raise  # pyarrow's, of a file that is damaged
-        raise HistoryUnreachable(f"{path}: cannot be read: {' '.join(str(error).split())}") from None
+        raise HistoryUnreachable(f"{path}: cannot be read: {_one_line(error)}") from None
 
 
 def _store(path: str) -> tuple[Any, str]:
