@@ -161,10 +161,14 @@ class EndOffsets:
         topic_id: bytes,
         now_ms: int,
         *,
-        as_of_ms: int | None = None,
+        looked: int | None = None,
     ) -> Lag:
-        """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none. `as_of_ms`: when it
-        was the newest one; None: it is now."""
+        """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none. `looked`: the offset
+        that was committed there as the ends were looked at, which counts where the commit is beyond it; None: not
+        known."""
+        as_of_ms = now_ms
+        if looked is not None and looked < offset:
+            offset, as_of_ms = looked, self.at_ms
         known = self.topics.get(topic, UNKNOWN_TOPIC)
         number = self.numbers.get((topic, partition))
         if number is None:
@@ -185,7 +189,7 @@ class EndOffsets:
         if offset == end:
             return Lag(0, 0.0, False, note, held_back)
         passed_ms, at_least = self.passed_ms(number, offset)
-        seconds = None if passed_ms is None else max((as_of_ms or now_ms) - passed_ms, 0) / 1000
+        seconds = None if passed_ms is None else max(as_of_ms - passed_ms, 0) / 1000
         start = self.starts[number]
         if offset < start:
             return Lag(max(end - start, 0), seconds, at_least, LagNote.BELOW_LOG_START, held_back, start - offset)

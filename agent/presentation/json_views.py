@@ -146,9 +146,8 @@ def lag_json(
         if share is not None:
             lag = share.lag(ends, now_ms)
         else:
-            counted = min(it.offset, (looked or {}).get((it.topic, it.partition), it.offset))
-            as_of_ms = ends.at_ms if counted < it.offset else None
-            lag = ends.lag(it.topic, it.partition, counted, committed_ms, topic_id, now_ms, as_of_ms=as_of_ms)
+            then = None if looked is None else looked.get((it.topic, it.partition))
+            lag = ends.lag(it.topic, it.partition, it.offset, committed_ms, topic_id, now_ms, looked=then)
         end = ends.end(it.topic, it.partition, now_ms)
         form = {
             **NO_LAG,

@@ -57,7 +57,7 @@ class CommitBlock:
         return list(map(self._column(_OFFSET).__getitem__, numbers))
 
     def all_offsets(self) -> array[int]:
-        """The committed offsets by number; 0 where there is none."""
+        """The committed offsets by number; anything for a number that has none."""
         return self._column(_OFFSET)
 
     def times_ms(self, numbers: Sequence[int]) -> Sequence[int]:

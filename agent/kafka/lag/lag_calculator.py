@@ -316,6 +316,5 @@ class LagPass:
     def _lag(self, at: int, ends: EndOffsets, now_ms: int) -> Lag:
         """One position's, the general way."""
         topic, partition = self.layout.places[at]
-        counted = self._counted(ends)[at]
-        as_of_ms = ends.at_ms if counted < self.offsets[at] else None
-        return ends.lag(topic, partition, counted, self.times_ms[at], self.topic_ids[at], now_ms, as_of_ms=as_of_ms)
+        offset, looked = self.offsets[at], self._counted(ends)[at]
+        return ends.lag(topic, partition, offset, self.times_ms[at], self.topic_ids[at], now_ms, looked=looked)

@@ -126,9 +126,8 @@ def test_the_quick_way_is_the_general_way(
     for group in offsets.groups:
         looked = offsets.looked_offsets(group, known.at_ms)
         for topic, partition, it in offsets.commits(group):
-            counted = min(it.offset, looked.get((topic, partition), it.offset))
-            as_of_ms = known.at_ms if counted < it.offset else None
-            lag = known.lag(topic, partition, counted, it.commit_ms, it.topic_id, now_ms, as_of_ms=as_of_ms)
+            then = looked.get((topic, partition))
+            lag = known.lag(topic, partition, it.offset, it.commit_ms, it.topic_id, now_ms, looked=then)
             every.setdefault((group, topic), []).append(lag)
             single.add(PartitionLag(group, topic, partition, it.offset, lag.records))
     positions = LagCalculator().take(0, offsets)
