@@ -1,15 +1,18 @@
 """What the agent keeps for each group and each position, in memory and without a broker: `python -m
-tests.harness.bench.footprint [--groups N] [--lines N]`.
+tests.harness.bench.footprint [--groups N] [--topics N] [--lines N]`.
 
-Classic groups of four members commit two topics of five partitions each, every five seconds for ten minutes of event
-time, with all analyzers, lag looked at every 30 seconds, and one scrape. Prints how much the process has grown after
-each step; with `--lines` also the lines that made what is kept, by tracemalloc (slow: take fewer groups).
+Classic groups of four members commit topics of five partitions each, every five seconds for ten minutes of event
+time, with all analyzers, lag looked at every 30 seconds, and one scrape. Each partition is written at a pace of its
+own, each group is behind by an amount of its own in each, and commits at moments of its own: what is equal everywhere
+would take less. Prints how much the process has grown after each step; with `--lines` also the lines that made what
+is kept, by tracemalloc (slow: take fewer groups).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import random
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -33,23 +36,33 @@ from tests.harness.bench.scraping import INTERVAL_MS, T0, exporter_of
 from tests.unit.core.shadow import build as b
 
 GROUPS = 10_000
-MEMBERS, TOPICS_OF_A_GROUP, TOPIC_PARTITIONS, TOPICS, PARTITIONS = 4, 2, 5, 100, 50
+MEMBERS, TOPICS_OF_A_GROUP, TOPIC_PARTITIONS, TOPICS, PARTITIONS = 4, 2, 5, 1_000, 50
 COMMIT_MS = 5_000
 MINUTES = 10
-LAG, A_ROUND = 100, 50
-"""Records that all groups are behind, and that are written and consumed from commit to commit."""
+MOST_LAG, MOST_A_ROUND, MOST_FIRST = 1_000, 300, 10_000_000
+"""Records that a group is behind, that are written from commit to commit, and that were there before."""
 
 
 class Fleet:
     """The groups' records. Keys and values are made anew each time, as a client makes them."""
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, topics_of_a_group: int) -> None:
+        self._random = random.Random(7)
         self._next_offsets = [0] * PARTITIONS
         self._groups: list[list[tuple[str, list[str]]]] = [[] for _ in range(PARTITIONS)]
         for number in range(groups):
             name = f"team-{number % 40:02d}.service-{number:05d}"
-            topics = [f"topic-{(number * TOPICS_OF_A_GROUP + at) % TOPICS:03d}" for at in range(TOPICS_OF_A_GROUP)]
+            topics = [f"topic-{(number * topics_of_a_group + at) % TOPICS:03d}" for at in range(topics_of_a_group)]
             self._groups[partition_for_group(name, PARTITIONS)].append((name, topics))
+        below = self._random.randrange
+        written = {
+            (f"topic-{topic:03d}", at): below(MOST_FIRST) for topic in range(TOPICS) for at in range(TOPIC_PARTITIONS)
+        }
+        self._written = {partition: (first, below(1, MOST_A_ROUND)) for partition, first in written.items()}
+
+    def ends(self, number: int) -> dict[tuple[str, int], int]:
+        """Each partition's, as of a round of commits."""
+        return {partition: first + number * pace for partition, (first, pace) in self._written.items()}
 
     def group_records(self) -> Iterator[RecordBatch]:
         """Each group as its first generation is complete."""
@@ -62,15 +75,20 @@ class Fleet:
             ]
             yield self._run(partition, T0, [key for key, _ in records], [value for _, value in records])
 
-    def commits(self, offset: int, at_ms: int) -> Iterator[RecordBatch]:
-        """Each position once."""
+    def commits(self, number: int, at_ms: int) -> Iterator[RecordBatch]:
+        """Each position once, in a round of commits that ends at `at_ms`."""
+        ends, below = self.ends(number), self._random.randrange
         for partition, groups in enumerate(self._groups):
             keys, values = [], []
             for name, topics in groups:
+                usual = random.Random(name)  # as far behind, and as early in each round, as ever
+                commit_ms = at_ms - usual.randrange(COMMIT_MS)
                 for topic in topics:
                     keys += [commit_key(name, topic, at) for at in range(TOPIC_PARTITIONS)]
                     topic_id = b.topic_id(topic)
-                    values += [commit_value(offset, at_ms, topic_id=topic_id) for _ in range(TOPIC_PARTITIONS)]
+                    for at in range(TOPIC_PARTITIONS):
+                        offset = max(ends[topic, at] - usual.randrange(MOST_LAG) - below(MOST_LAG // 20), 0)
+                        values.append(commit_value(offset, commit_ms, topic_id=topic_id))
             yield self._run(partition, at_ms, keys, values)
 
     def _run(self, partition: int, at_ms: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> RecordBatch:
@@ -98,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Load, commit, scrape, and tell of each what it took."""
     options = _parser().parse_args(arguments)
     relax_collector()
-    fleet, positions = Fleet(options.groups), options.groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS
+    fleet, positions = Fleet(options.groups, options.topics), options.groups * options.topics * TOPIC_PARTITIONS
     state, history = ClusterState(select_analyzers(), members=RecentRecordings()), EndOffsetHistory(INTERVAL_MS)
     state.diagnosis.set_lag_source(WatchedLags(lambda: history.snapshot))
     empty_mb = resident_mb()
@@ -112,13 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for run in fleet.group_records():
         state.replay_batch(run)
     tell("groups")
-    ends = {(f"topic-{topic:03d}", at): 0 for topic in range(TOPICS) for at in range(TOPIC_PARTITIONS)}
     for number in range(1, options.minutes * 60_000 // COMMIT_MS + 1):
-        at_ms, offset = T0 + number * COMMIT_MS, number * A_ROUND
-        for run in fleet.commits(offset, at_ms):
+        at_ms = T0 + number * COMMIT_MS
+        for run in fleet.commits(number, at_ms):
             state.replay_batch(run)
         if not at_ms % INTERVAL_MS:
-            history.add_high_watermarks(dict.fromkeys(ends, offset + LAG), at_ms)
+            history.add_high_watermarks(fleet.ends(number), at_ms)
             history.publish(at_ms)
         if number == 1:
             tell("and one commit of each position")
@@ -140,7 +157,10 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--groups", type=int, default=GROUPS, help="groups, of ten positions each")
+    parser.add_argument("--groups", type=int, default=GROUPS, help="groups")
+    parser.add_argument(
+        "--topics", type=int, default=TOPICS_OF_A_GROUP, help="topics of a group, of five partitions each"
+    )
     parser.add_argument("--minutes", type=int, default=MINUTES, help="minutes of commits")
     parser.add_argument("--lines", type=int, default=0, help="also the lines that made most of what is kept")
     return parser
