@@ -1,14 +1,16 @@
 """Tracks of a group's positions: one block of bytes for all of them while nobody looks at them.
 
-There are more tracks than anything else, two of each position. As objects they take three times as much, and as bytes
-of their own, in a dict, twice as much.
+There are more tracks than anything else, two of each position. As objects they take seven times as much, and as
+bytes of their own, in a dict, four times as much. Most of the block is the same from track to track, such as the
+upper bytes of times: lz4 halves it, in an eighth of the time that packing takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
+import cramjam
 import msgspec
 
 from analyzers.api import TopicPartition
@@ -24,7 +26,18 @@ partition_track = msgspec.msgpack.Decoder(PartitionTrack).decode
 
 _each = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _of_type = {cls: msgspec.msgpack.Decoder(list[cls]).decode for cls in (PartitionTrack, ProgressTrack)}  # type: ignore[valid-type]
-_NONE = packed([])
+
+
+def _block_of(tracks: Sequence[object]) -> bytes:
+    return bytes(cramjam.lz4.compress_block(packed(tracks)))
+
+
+def _unpacked(block: bytes) -> bytes:
+    # As bytes: what msgspec leaves as it is (`Raw`) goes on reading there.
+    return bytes(cramjam.lz4.decompress_block(block))
+
+
+_NONE = _block_of([])
 
 
 class TracksByPosition(Generic[Track]):
@@ -42,11 +55,11 @@ class TracksByPosition(Generic[Track]):
         """All tracks. What is changed in them is kept if it is given back by `keep`."""
         if self._opened is not None:
             return self._opened
-        return dict(zip(self._slots, _of_type[self._type](self._block), strict=True))
+        return dict(zip(self._slots, _of_type[self._type](_unpacked(self._block)), strict=True))
 
     def keep(self, tracks: dict[TopicPartition, Track]) -> None:
         """Have these, and no others."""
-        self._slots, self._block, self._opened = tuple(tracks), packed(list(tracks.values())), None
+        self._slots, self._block, self._opened = tuple(tracks), _block_of(list(tracks.values())), None
 
     def drop(self, slot: TopicPartition) -> None:
         """Have none of a position. Where many go, one by one, the others stay as they are read until `keep`."""
@@ -58,9 +71,9 @@ class TracksByPosition(Generic[Track]):
         """By position the bytes of each track."""
         if self._opened is not None:
             return {slot: packed(track) for slot, track in self._opened.items()}
-        return dict(zip(self._slots, map(bytes, _each(self._block)), strict=True))
+        return dict(zip(self._slots, map(bytes, _each(_unpacked(self._block))), strict=True))
 
     def keep_bytes(self, tracks: Mapping[TopicPartition, bytes | Track]) -> None:
         """Have those of which these are the bytes; or, in images of version 7 and before, the tracks."""
         raw = [msgspec.Raw(it) if isinstance(it, bytes) else it for it in tracks.values()]
-        self._slots, self._block, self._opened = tuple(tracks), packed(raw), None
+        self._slots, self._block, self._opened = tuple(tracks), _block_of(raw), None
