@@ -62,22 +62,31 @@ class CommitCadence:
         }
     )
 
-    __slots__ = ("_counts", "_holds", "_notices", "_slowest_ms", "since_ms", "usual_ms")
+    __slots__ = ("_counts", "_notices", "_ownerships", "_partitions", "_slowest_ms", "since_ms", "usual_ms")
 
     def __init__(self) -> None:
         self.since_ms: int | None = None
         """When the generation (or epoch) began, epoch milliseconds; None before the first."""
         self.usual_ms: int | None = None
         """How often members commit, as last seen of those that had committed often."""
-        self._holds: dict[Partition, PartitionOwnership] = {}
+        # In one order. Nobody asks between rebalances, and a dict of them takes twice as much.
+        self._partitions: tuple[Partition, ...] = ()
+        self._ownerships: tuple[PartitionOwnership, ...] = ()
         self._counts: Mapping[Partition, int] = {}
         self._notices = 0
         self._slowest_ms = 0
 
     def after_restore(self) -> None:
         """Most partitions of an owner came to it at once."""
-        shared = map(_SharedOwnerships().__getitem__, self._holds.values())
-        self._holds = dict(zip(self._holds, shared, strict=True))
+        self._ownerships = tuple(map(_SharedOwnerships().__getitem__, self._ownerships))
+
+    @property
+    def _holds(self) -> dict[Partition, PartitionOwnership]:
+        return dict(zip(self._partitions, self._ownerships, strict=True))
+
+    @_holds.setter
+    def _holds(self, holds: Mapping[Partition, PartitionOwnership]) -> None:
+        self._partitions, self._ownerships = tuple(holds), tuple(holds.values())
 
     def begin_generation(self, at_ms: int, members: Iterable[Member], group: str, offsets: CommittedOffsets) -> None:
         """A generation of a group begins; `offsets` has what was committed so far."""
@@ -116,7 +125,8 @@ class CommitCadence:
     ) -> dict[str, CommitActivity]:
         """What each member committed since it got what it holds, by member id; `across_owners`: whoever had it
         then."""
-        seen = {it.member_id: self._commits_of(group, it, offsets, across_owners) for it in members}
+        holds = None if across_owners else self._holds
+        seen = {it.member_id: self._commits_of(group, it, offsets, holds) for it in members}
         cadences = [it.interval_ms for it in seen.values() if it.commits >= P.commits_for_cadence]
         if known := [interval for interval in cadences if interval is not None and _is_pace(interval)]:
             self.usual_ms = min(known)
@@ -131,7 +141,14 @@ class CommitCadence:
             interval = self.usual_ms if alike else max(first_after, P.commit_interval_ms)
         return interval if interval is not None and _is_pace(interval) else None
 
-    def _commits_of(self, group: str, member: Member, offsets: CommittedOffsets, across: bool) -> _MemberCommits:
+    def _commits_of(
+        self,
+        group: str,
+        member: Member,
+        offsets: CommittedOffsets,
+        holds: Mapping[Partition, PartitionOwnership] | None,
+    ) -> _MemberCommits:
+        """`holds` None: whoever had them then."""
         if not offsets.count(group):
             return _NO_COMMITS
         owner = owner_key(member.member_id, member.instance_id)
@@ -142,13 +159,14 @@ class CommitCadence:
         for topic, partitions in member.assignment.items():
             for partition in partitions:
                 found = offsets.commit(group, topic, partition)
-                owned = self._holds.get((topic, partition))
-                if across:
+                if holds is not None:
+                    owned = holds.get((topic, partition))
+                else:
                     owned = PartitionOwnership(owner, self.since_ms or 0, self._counts.get((topic, partition), 0))
                 if found is None or owned is None or owned.owner != owner:
                     continue
                 position, count = found
-                if position.commit_ms < owned.since_ms and not across:
+                if position.commit_ms < owned.since_ms and holds is not None:
                     continue
                 commit_ms = bounded_ms(position.commit_ms)
                 last = commit_ms if last is None else max(last, commit_ms)
@@ -157,7 +175,7 @@ class CommitCadence:
                     moved = moved_ms if moved is None else max(moved, moved_ms)
                 after = max(commit_ms - owned.since_ms, 0)
                 commits = count - owned.commits
-                if commits or across:  # else it is counted from just that commit
+                if commits or holds is None:  # else it is counted from just that commit
                     first_after = after if first_after is None else min(first_after, after)
                 if commits >= 2 and commits > most:
                     interval, most = _mean_interval_ms(after, commits), commits

@@ -30,10 +30,6 @@ from agent.core.wire.offset_commit_fastpath import (
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 
-Slots = dict[int, Slot]
-"""The numbers of one group's positions, each with its topic and partition."""
-
-
 _one_number: Interner[int] = Interner(1 << 16)
 """Partitions number their positions alike."""
 
@@ -106,13 +102,18 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
         """By raw key."""
-        # By number: the newest raw value, how often it was committed, and whose it is.
+        # By number: the newest raw value, how often it was committed, and whose it is; no slot: it is gone.
         self._values = CommitTable()
         self._counts = array("q")
         self._group_of: list[str] = []
+        self._slot_of: list[Slot | None] = []
         self._free: list[int] = []
-        """Numbers of positions that are gone."""
-        self._groups: dict[str, Slots] = {}
+        """Numbers that are no group's."""
+        self._groups: dict[str, array[int]] = {}
+        """By group the numbers of its positions, in the order in which they came. Those that are gone stay until they
+        are half of all: a dict of each group would take four times as much."""
+        self._gone: dict[str, int] = {}
+        """How many are gone, of groups of which any are."""
         self._fresh: dict[int, None] | None = None
         """The numbers of what was committed since the last `take_touched`, in that order."""
         self.moved = MovedPositions()
@@ -185,12 +186,15 @@ class CommittedOffsets:
 
     def _add(self, raw_key: bytes, group: str, slot: Slot) -> int:
         """Give a position its number."""
-        slots = self._groups.setdefault(group, {})
-        # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
-        group = self._group_of[next(iter(slots))] if slots else group
+        numbers = self._groups.get(group)
+        if numbers is None:
+            numbers = self._groups[group] = array("i")
+        else:
+            # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
+            group = self._group_of[numbers[0]]
         if self._free:
             number = self._free.pop()
-            self._group_of[number] = group
+            self._group_of[number], self._slot_of[number] = group, slot
             for offsets in (self.looked.offsets, self._looking):
                 if isinstance(offsets, array) and number < len(offsets):
                     offsets[number] = NEVER_LOWER
@@ -199,33 +203,48 @@ class CommittedOffsets:
             self._values.grow()
             self._counts.append(0)
             self._group_of.append(group)
+            self._slot_of.append(slot)
         self._numbers[raw_key] = number
-        slots[number] = slot
+        numbers.append(number)
         self.version += 1
         return number
 
     def _note_moved(self, number: int, raw_value: bytes) -> None:
-        group = self._group_of[number]
-        if group in self.moved.groups:
-            self.moved.note(group, self._groups[group][number], raw_value)
+        group, slot = self._group_of[number], self._slot_of[number]
+        if slot is not None and group in self.moved.groups:
+            self.moved.note(group, slot, raw_value)
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
         number = self._numbers.pop(raw_key, None)
-        if number is None:
+        slot = None if number is None else self._slot_of[number]
+        if number is None or slot is None:
             return None
         (commit,) = self._values.commits([number])
         self._values.clear(number)
-        self._counts[number] = 0
-        self._free.append(number)
+        self._counts[number], self._slot_of[number] = 0, None
         if self._fresh is not None:
             self._fresh.pop(number, None)
         self.version += 1
-        slots = self._groups[group]
-        self.moved.drop(group, slots.pop(number))
-        if not slots:
+        self.moved.drop(group, slot)
+        numbers, gone = self._groups[group], self._gone.get(group, 0) + 1
+        if 2 * gone < len(numbers):
+            self._gone[group] = gone
+            return commit
+        self._gone.pop(group, None)
+        self._free += [it for it in numbers if self._slot_of[it] is None]
+        kept = array("i", [it for it in numbers if self._slot_of[it] is not None])
+        if kept:
+            self._groups[group] = kept
+        else:
             del self._groups[group]
         return commit
+
+    def _positions(self, group: str) -> dict[int, Slot]:
+        """The numbers of a group's positions, each with its topic and partition."""
+        numbers = self._groups.get(group, ())
+        slots = map(self._slot_of.__getitem__, numbers)
+        return {number: slot for number, slot in zip(numbers, slots, strict=True) if slot is not None}
 
     def track_touched(self) -> None:
         """From now on remember which positions were committed, for `take_touched`."""
@@ -244,17 +263,20 @@ class CommittedOffsets:
         numbers = list(fresh)
         groups, counts = map(self._group_of.__getitem__, numbers), map(self._counts.__getitem__, numbers)
         offsets, times_ms, _ = self._values.columns(numbers)
-        last, slots, found, last_ms, last_count = None, Slots(), dict[tuple[str, int], Position](), 0, 0
-        for number, group, offset, commit_ms, count in zip(numbers, groups, offsets, times_ms, counts, strict=True):
+        slots = map(self._slot_of.__getitem__, numbers)
+        last, found, last_ms, last_count = None, dict[tuple[str, int], Position](), 0, 0
+        for slot, group, offset, commit_ms, count in zip(slots, groups, offsets, times_ms, counts, strict=True):
+            if slot is None:
+                continue
             if group is not last:
                 # A client commits its partitions together.
-                last, slots, found = group, self._groups[group], out.setdefault(group, {})
+                last, found = group, out.setdefault(group, {})
             if commit_ms != last_ms:
                 last_ms = commit_ms
             if count != last_count:
                 last_count = count
             # At the same time and as often, as one object: samples keep them of each position.
-            found[slots[number]] = Position(offset, last_ms, last_count)
+            found[slot] = Position(offset, last_ms, last_count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
@@ -264,25 +286,24 @@ class CommittedOffsets:
         number = self._numbers.get(commit_key(group, topic, partition))
         return None if number is None else (next(self._values.commits([number])), self._counts[number])
 
-    @property
-    def groups(self) -> Mapping[str, Slots]:
-        """The groups that have positions, with these."""
-        return self._groups
+    def numbered(self) -> Iterator[tuple[str, Mapping[int, Slot]]]:
+        """Each group that has positions: by number their topics and partitions."""
+        return ((group, self._positions(group)) for group in self._groups)
 
     def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
         """How often each of a group's positions was committed."""
-        slots = self._groups.get(group, {})
+        slots = self._positions(group)
         # They are kept of each position, and most were committed equally often.
         counts = share_equal(list(map(self._counts.__getitem__, slots)))
         return dict(zip(slots.values(), counts, strict=True))
 
     def count(self, group: str) -> int:
         """How many offsets a group keeps."""
-        return len(self._groups.get(group, ()))
+        return len(self._groups.get(group, ())) - self._gone.get(group, 0)
 
     def commits(self, group: str) -> Iterator[tuple[str, int, Commit]]:
         """A group's positions: topic, partition, commit."""
-        slots = self._groups.get(group, {})
+        slots = self._positions(group)
         for (topic, partition), commit in zip(slots.values(), self._values.commits(slots), strict=True):
             yield topic, partition, commit
 
@@ -292,7 +313,7 @@ class CommittedOffsets:
 
     def slots(self, group: str) -> list[tuple[str, int]]:
         """Topic and partition of each of a group's positions."""
-        return list(self._groups.get(group, {}).values())
+        return list(self._positions(group).values())
 
     def block(self) -> CommitBlock:
         """What was committed, by number, as it is now: to be read later."""
@@ -310,23 +331,22 @@ class CommittedOffsets:
     def looked_offsets(self, group: str, at_ms: int) -> dict[tuple[str, int], int]:
         """A group's positions as of the look at `at_ms`; without those that came since."""
         known = self.looked.offsets if self.looked.at_ms == at_ms else ()
-        slots = self._groups.get(group, {}).items()
-        return {slot: known[number] for number, slot in slots if number < len(known)}
+        return {slot: known[number] for number, slot in self._positions(group).items() if number < len(known)}
 
     def commit_columns(
         self, group: str
     ) -> tuple[list[tuple[str, int]], Sequence[int], Sequence[int], Sequence[bytes]]:
         """A group's positions, a row each: topic and partition, offset, when it was committed, the topic's id."""
-        return (self.slots(group), *self._values.columns(self._groups.get(group, ())))
+        slots = self._positions(group)
+        return (list(slots.values()), *self._values.columns(slots))
 
     def last_commit_ms(self, group: str) -> int | None:
         """When the group last committed, of the offsets that it still keeps; None: not known, or it did not."""
-        return known_ms(max(self._values.columns(self._groups.get(group, ()))[1], default=None))
+        return known_ms(max(self._values.columns(self._positions(group))[1], default=None))
 
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""
-        slots = self._groups.get(group, ())
-        moved = [number for number in slots if self._counts[number] > 1]
+        moved = [number for number in self._groups.get(group, ()) if self._counts[number] > 1]
         return known_ms(max(self._values.columns(moved)[1], default=None))
 
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
@@ -346,7 +366,7 @@ class CommittedOffsets:
 
     def topic_ids(self, group: str) -> Mapping[Uuid, str]:
         """The topics of a group whose commits carry the topic's id."""
-        slots = self._groups.get(group, {})
+        slots = self._positions(group)
         named = zip(self._values.columns(slots)[2], slots.values(), strict=True)
         return {Uuid(topic_id): topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}
 
@@ -388,17 +408,18 @@ class CommittedOffsets:
             raise ValueError("expected each key once, with its value and count")
         out._values, out._counts = CommitTable(values), array("q", counts)
         # Keys of one group stand together and begin alike.
-        last, start, group_slots = "", b"", Slots()
+        last, start, group_numbers = "", b"", array("i")
         for at, key in zip(numbers, keys, strict=True):
             if start and key.startswith(start):
                 slot = slot_by_key_end[key[len(start) :]]
             elif (found := read_commit_slot(key)) is not None:
                 last, slot = found
-                start, group_slots = commit_key_start(last), out._groups.setdefault(last, {})
+                start, group_numbers = commit_key_start(last), out._groups.setdefault(last, array("i"))
             else:
                 raise ValueError(f"expected the key of an offset commit, got {key!r}")
-            group_slots[at] = slot
+            group_numbers.append(at)
             out._group_of.append(last)
+            out._slot_of.append(slot)
         if touched is not None:
             out._fresh = dict.fromkeys(map(numbers.__getitem__, touched))
         return out

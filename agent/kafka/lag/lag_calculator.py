@@ -15,17 +15,21 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from itertools import groupby, repeat
 from operator import gt, sub
 from typing import NamedTuple
 
-from agent.common.interning import share_equal
+from agent.common.interning import Interner
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId
 from agent.core.shadow.offsets import NEVER_LOWER, NOT_LOOKED, CommittedOffsets, LookedOffsets
 from agent.core.wire.commit_table import CommitBlock
 from agent.core.wire.primitives import ZERO_UUID
 
 ABSENT = -1
+
+_one_id: Interner[bytes] = Interner(1 << 16)
+"""Ids of topics: groups of all partitions have the same."""
 
 
 class TopicLag(NamedTuple):
@@ -83,7 +87,7 @@ class PositionLayout:
     numbered: tuple[Mapping[PartitionId, int], Sequence[int]] = ({}, ())
     """The numbers of ends, and the places' among them: one value, since several threads may make it."""
     topic_ids: tuple[bytes, Sequence[bytes]] = (b"", ())
-    """The ids of the places' topics, and by what it is told that none has changed: likewise."""
+    """The ids of the places' topics, and a digest by which it is told that none has changed: likewise."""
 
 
 class CommittedPositions(NamedTuple):
@@ -125,7 +129,7 @@ def _layout(offsets: CommittedOffsets) -> PositionLayout:
     numbers = array("q")
     places: list[PartitionId] = []
     rows: list[GroupTopicRange] = []
-    for group, slots in offsets.groups.items():
+    for group, slots in offsets.numbered():
         ordered = sorted(slots.items(), key=lambda item: item[1])
         for topic, items in groupby(ordered, key=lambda item: item[1][0]):
             start = len(numbers)
@@ -209,10 +213,10 @@ class LagPass:
     @cached_property
     def topic_ids(self) -> Sequence[bytes]:
         """Of each position the id of its topic, zero where the commit has none."""
-        layout, told_by = self.layout, self._block.topic_id_bytes()
+        layout, told_by = self.layout, sha256(self._block.topic_id_bytes()).digest()
         if layout.topic_ids[0] != told_by:
             # Equal ones are one object: they are counted, row by row.
-            layout.topic_ids = (told_by, share_equal(self._block.columns(layout.positions)[2]))
+            layout.topic_ids = (told_by, list(map(_one_id.__getitem__, self._block.columns(layout.positions)[2])))
         return layout.topic_ids[1]
 
     def records(self, ends: EndOffsets, now_ms: int) -> list[int | None]:

@@ -50,7 +50,7 @@ def watched(state: ClusterState) -> ScrapedLags:
     """Lags of which a third is nothing, and the others began within the last ten minutes."""
     greatest, places = 1, set[tuple[str, int]]()
     for mirror in state.mirror.partitions.values():
-        for group in mirror.offsets.groups:
+        for group, _ in mirror.offsets.numbered():
             for topic, partition, commit in mirror.offsets.commits(group):
                 greatest = max(greatest, commit.offset)
                 places.add((topic, partition))

@@ -6,7 +6,7 @@ from agent.core.diagnosis.api import WINDOW_MS, Sample
 from agent.core.diagnosis.consumption import WINDOWS, Consumption
 from agent.core.shadow.views import Position
 
-A, B = ("t", 0), ("t", 1)
+A, B, C = ("t", 0), ("t", 1), ("u", 0)
 
 
 def consumption(*samples: tuple[int, dict[tuple[str, int], int]]) -> Consumption:
@@ -63,3 +63,12 @@ def test_commits_since_asked_last() -> None:
     it.add(Sample(240_000, {B: Position(3, 240_000, 3)}))
     it.drop(B)
     assert it.take_commit_count() == 1, "it was one before the position went"
+
+
+def test_a_position_that_comes_again_begins_anew() -> None:
+    it = consumption((1, {A: 500, B: 1, C: 7}), (6, {A: 700, B: 2}))
+    it.drop(A)
+    it.add(Sample(420_000, {A: Position(900, 420_000, 1), B: Position(4, 420_000, 3)}))
+    assert it.records_until(420_000) == {B: 3, C: 0, A: 0}
+    it.add(Sample(480_000, {A: Position(950, 480_000, 2)}))
+    assert it.records_until(480_000) == {B: 3, C: 0, A: 50}

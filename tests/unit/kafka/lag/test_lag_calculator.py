@@ -123,7 +123,7 @@ def test_the_quick_way_is_the_general_way(
 
     every: dict[tuple[str, str], list[Lag]] = {}
     single: set[PartitionLag] = set()
-    for group in offsets.groups:
+    for group, _ in offsets.numbered():
         looked = offsets.looked_offsets(group, known.at_ms)
         for topic, partition, it in offsets.commits(group):
             then = looked.get((topic, partition))

@@ -16,6 +16,7 @@ from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.engine import GroupAnalyzers, PartitionDiagnosis
 from agent.core.events.recent import PartitionRecentEvents, RecentEvent
+from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.records import LogId
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
@@ -43,6 +44,8 @@ NO_STATE: dict[type, set[str]] = {
     # They follow from the keys; `moved` is the mirror's, and what was looked at that of who looks.
     CommittedOffsets: {
         "_groups",
+        "_gone",
+        "_slot_of",
         "_numbers",
         "_values",
         "_counts",
@@ -55,7 +58,8 @@ NO_STATE: dict[type, set[str]] = {
         "_looking",
     },
     GroupAnalyzers: {"analyzers", "_found", "_restore"},  # what `watches` tells
-    Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
+    CommitCadence: {"_partitions", "_ownerships"},  # what `_holds` tells
+    Consumption: {"_ends", "_slots", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
     PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it
     StalledConsumer: {"_partition_tracks", "_progress_tracks", "_first_ms"},  # what `_tracks` and `_progress` tell

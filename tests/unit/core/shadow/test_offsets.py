@@ -1,0 +1,67 @@
+"""Committed offsets as columns are those that a dict would have, whatever comes and goes in between."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+
+GROUPS = ("one", "two")
+PLACES = st.tuples(st.sampled_from(GROUPS), st.sampled_from(["a", "b"]), st.integers(0, 3))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), PLACES, st.integers(0, 1 << 62)),
+        st.tuples(st.just("remove"), PLACES, st.just(0)),
+        st.tuples(st.just("restore"), st.just(("one", "a", 0)), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_as_a_dict_has_them(steps: list[tuple[str, tuple[str, str, int], int]]) -> None:
+    offsets, expected = CommittedOffsets(), dict[str, dict[tuple[str, int], int]]()
+    offsets.track_touched()
+    touched: dict[str, dict[tuple[str, int], int]] = {}
+    for step, (group, topic, partition), offset in steps:
+        key, slot = commit_key(group, topic, partition), (topic, partition)
+        if step == "put":
+            is_new = slot not in expected.setdefault(group, {})
+            assert offsets.put(key, group, slot, commit_value(offset, 60_000)) is is_new
+            expected[group][slot] = offset
+            touched.setdefault(group, {})[slot] = offset
+        elif step == "remove":
+            gone = expected.get(group, {}).pop(slot, None)
+            removed = offsets.remove(key, group)
+            assert (None if removed is None else removed.offset) == gone
+            touched.get(group, {}).pop(slot, None)
+        else:
+            offsets = CommittedOffsets.from_state(offsets.pack_state())
+            offsets.track_touched()
+        for name in GROUPS:
+            has = expected.get(name, {})
+            assert offsets.count(name) == len(has)
+            assert {(topic, at): it.offset for topic, at, it in offsets.commits(name)} == has
+            slots, committed, _, _ = offsets.commit_columns(name)
+            assert dict(zip(slots, committed, strict=True)) == has
+        assert {name: set(slots.values()) for name, slots in offsets.numbered()} == {
+            name: set(has) for name, has in expected.items() if has
+        }
+        assert len(offsets) == sum(map(len, expected.values()))
+    found = {group: {slot: it.offset for slot, it in its.items()} for group, its in offsets.take_touched().items()}
+    assert found == {group: its for group, its in touched.items() if its}
+
+
+def test_the_room_of_what_is_gone_is_used_again() -> None:
+    offsets = CommittedOffsets()
+    for number in range(50):
+        slots = [(f"topic-{number}", at) for at in range(100)]
+        for slot in slots:
+            offsets.put(commit_key("one", *slot), "one", slot, commit_value(1, 60_000))
+        for slot in slots:
+            offsets.remove(commit_key("one", *slot), "one")
+    assert not len(offsets)
+    assert not list(offsets.numbered())
+    assert len(offsets.block()) <= 200
