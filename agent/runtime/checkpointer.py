@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from agent.common import clock
 from agent.common.collector import no_cycle_collection
+from agent.common.memory import return_freed_memory
 from agent.common.threads import BackgroundThread
 from agent.core.records import LogId
 from agent.kafka.source.progress import LogBounds
@@ -336,6 +337,7 @@ class Checkpointer(BackgroundThread):
         wait_s = min(self._interval_s, FIRST_S)
         while not self._stop.wait(wait_s):
             self.save(self._partitions(), BARRIER_S)
+            return_freed_memory()  # what the images took
             wait_s = self._interval_s
 
     def save(self, partitions: Collection[int], timeout_s: float, *, is_last: bool = False) -> bool:

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.common import clock
+from agent.common.memory import return_freed_memory
 from agent.serving.metrics import compat
 from agent.serving.metrics.group_metrics import GROUP_METRICS
 from agent.serving.metrics.limits import Candidate, Limits, Reason
@@ -77,6 +78,8 @@ class Exporter:
             self.render()
         except Exception:
             log.exception("metrics could not be made; whoever asks for them is told so")
+        # What the reading of the topic took.
+        return_freed_memory()
 
     def render(self, openmetrics: bool = False) -> Sequence[bytes]:
         """Everything, in one of the two formats and in pieces. Raises what a reading raises."""
