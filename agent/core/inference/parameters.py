@@ -105,6 +105,10 @@ class InferenceParameters:
     """So much later than its last commit a client may have polled: it had nothing to commit. Chosen: an
     auto.commit.interval.ms and a second. Weight 0."""
 
+    longest_sync_ms: int = 1_800_000
+    """From the end of a join phase to the assignment, at the most: an older time in a record is not its end. Default:
+    group.max.session.timeout.ms, since a leader that dies is removed by then."""
+
     # How members go.
 
     departure_shares: Mapping[Cause, float] = _by_cause(

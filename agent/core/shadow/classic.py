@@ -17,6 +17,7 @@ from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure, RebalanceFacts, bounded_ms
+from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.stopped_time import stopped_partition_ms
 from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
 from agent.core.protocol.library_recognition import (
@@ -26,6 +27,7 @@ from agent.core.protocol.library_recognition import (
     recognize,
 )
 from agent.core.protocol.states import GroupState, GroupType, can_reach, resting_state
+from agent.core.record_time import TOLERANCE_MS
 from agent.core.shadow.anomalies import AnomalyLog
 from agent.core.shadow.diff import MemberChanges, assignment_diff, member_changes, owner_key, owners_by_partition
 from agent.core.shadow.fairness import fairness
@@ -212,10 +214,7 @@ class ClassicGroup:
         leads = self.members.get(value.leader or "")
         # One object for the same id.
         self.leader = value.leader if leads is None else leads.member_id
-        if value.current_state_timestamp >= 0:
-            self.state_since_ms = value.current_state_timestamp
-        else:
-            self.state_since_ms = at.timestamp_ms
+        self.state_since_ms = _state_since_ms(value, at, may_be_old=previous in (None, value.generation))
         changes = member_changes(old, self.members)
         if previous is not None and value.generation == previous:
             return self._same_generation(old, changes, at)
@@ -279,13 +278,15 @@ class ClassicGroup:
         left = self.left_before + changes.left
         self.left_before = ()
         self.rebalances += 1
-        sync_ms = None
-        if self.members and min(at.timestamp_ms, value.current_state_timestamp) >= 0:
-            sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
+        # The record's two times, and that of the generation before, may contradict each other: then neither says how
+        # long anything took.
+        told_ms, began_ms = value.current_state_timestamp, self.pace.since_ms
+        is_dated = _may_end_join_phase(value, at) and (began_ms is None or told_ms >= began_ms - TOLERANCE_MS)
+        sync_ms = max(at.timestamp_ms - told_ms, 0) if self.members and is_dated else None
         cooperative = self._is_cooperative()
         is_first_seen = previous is None and generation > FIRST_GENERATION
         # Times of the records, as far as they can be reckoned with.
-        end_ms, began_ms = bounded_ms(self.state_since_ms), self.pace.since_ms
+        end_ms = bounded_ms(told_ms if is_dated else at.timestamp_ms)
         since_ms = None if began_ms is None else min(bounded_ms(began_ms), end_ms)
         facts = RebalanceFacts(
             before=old,
@@ -313,7 +314,8 @@ class ClassicGroup:
         # What brings members into a group that had lost them all ends a standstill that no rebalance began; since
         # when is kept of Connect's tasks alone.
         stopped_ms = None
-        if at.timestamp_ms >= 0 and not is_first_seen and (old or not previous or self._withheld):
+        is_timed = at.timestamp_ms >= 0 and (is_dated or told_ms < 0)
+        if is_timed and not is_first_seen and (old or not previous or self._withheld):
             stopped_ms = stopped_partition_ms(
                 facts,
                 inferred.began_ms,
@@ -556,6 +558,26 @@ def _keep_library(member: Member, known: Member | None) -> Member:
     if member.client_library != UNKNOWN or known is None or known.client_library == UNKNOWN:
         return member
     return replace(member, client_library=known.client_library, library_evidence=known.library_evidence)
+
+
+def _may_end_join_phase(value: GroupMetadataValue, at: LogPosition) -> bool:
+    """Whether a join phase can have ended at the time in the record: a broker waits for the assignment for as long as
+    members may take to rejoin, and an empty group's record is written at once."""
+    longest_ms = max((max(it.rebalance_timeout, it.session_timeout) for it in value.members), default=0)
+    took_ms = at.timestamp_ms - value.current_state_timestamp
+    return value.current_state_timestamp > 0 and -TOLERANCE_MS <= took_ms <= min(
+        longest_ms + TOLERANCE_MS, PARAMETERS.longest_sync_ms
+    )
+
+
+def _state_since_ms(value: GroupMetadataValue, at: LogPosition, *, may_be_old: bool) -> int:
+    """Since when the group is in its state: by the record's own time where that cannot be. `may_be_old`: the record
+    may be one for a static member that came back to a generation that had long begun."""
+    told_ms = value.current_state_timestamp
+    is_of_return = may_be_old and any(it.group_instance_id is not None for it in value.members)
+    if _may_end_join_phase(value, at) or (is_of_return and 0 < told_ms <= at.timestamp_ms + TOLERANCE_MS):
+        return told_ms
+    return at.timestamp_ms
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:

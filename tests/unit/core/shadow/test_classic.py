@@ -239,8 +239,51 @@ def test_a_rebalance_has_its_numbers() -> None:
 
 
 def test_a_clock_set_back_gives_no_negative_sync_time() -> None:
-    _, transitions = Log().add(classic_group(1, A, state_ms=T0 + 60_000)).replayed()
+    _, transitions = Log().add(classic_group(1, A, state_ms=T0 + 3_000)).replayed()
     assert only(transitions, Rebalanced).sync_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("why", "state_ms"),
+    [
+        ("1: nobody set it", 0),
+        ("2: long before the generation before", T0 - 86_400_000),
+        ("3: the generation before was not complete by then, by more than clocks differ", T0 - 6_000),
+        ("4: it is still to come", T0 + 86_400_000),
+    ],
+)
+def test_a_join_phase_that_cannot_have_ended_then_has_no_sync_time_and_no_cost(why: str, state_ms: int) -> None:
+    log = (
+        Log()
+        .add(classic_group(1, A, B))
+        .add(commit("t", 0, 5, at_ms=T0 + 1_500), commit("t", 3, 5, at_ms=T0 + 1_500))
+    )
+    mirror, transitions = log.add(classic_group(2, A, state_ms=state_ms)).replayed()
+    rebalanced = [it for it in transitions if isinstance(it, Rebalanced)][-1]
+    assert (rebalanced.sync_ms, rebalanced.stopped_partition_ms) == (None, None)
+    view = mirror.view(GROUP)
+    assert view is not None
+    assert view.state_since_ms in (log.now_ms, T0 - 6_000), "what the record alone refutes is not its state's time"
+
+
+def test_an_assignment_that_takes_longer_than_members_are_waited_for_tells_no_time() -> None:
+    """Nothing precedes the record, so its own timeouts are all that bounds it."""
+    for took_ms, told_ms in [(59_000, 59_000), (70_000, None)]:
+        slow = member("a-1", {"t": [0]}, session_ms=10_000, rebalance_ms=60_000)
+        log = Log().add(classic_group(7, slow, state_ms=T0 + 90_000 - took_ms), after_ms=90_000)
+        assert only(log.replayed()[1], Rebalanced).sync_ms == told_ms
+    endless = member("a-1", {"t": [0]}, rebalance_ms=(1 << 31) - 1)
+    log = Log().add(classic_group(7, endless), after_ms=86_400_000)
+    assert only(log.replayed()[1], Rebalanced).sync_ms is None, "a client may ask for any timeout"
+    assert log.view().state_since_ms == log.now_ms
+
+
+def test_a_static_member_that_returns_after_days_leaves_the_state_as_old_as_it_is() -> None:
+    stable, back = (member(f"{name}-1", {"t": [0]}, instance_id="i") for name in "ab")
+    log = Log().add(classic_group(1, stable)).add(classic_group(1, back), after_ms=3 * 86_400_000)
+    assert log.view().state_since_ms == T0
+    log.records.pop(0)
+    assert log.view().state_since_ms == T0, "as where compaction left the newest record alone"
 
 
 @pytest.mark.parametrize("state_ms", [1 << 62, (1 << 63) - 1])

@@ -267,7 +267,7 @@ def test_numbers_of_strangers_fit_into_an_image() -> None:
     log, state = Log(), new()
     for generation in range(1, 6):
         members = b.member("m-1", {"t": range(20)}), b.member("m-2", {"t": range(20, 40)})
-        log.add(b.classic_group(generation, *members, state_ms=0), after_ms=1 << 60)
+        log.add(b.classic_group(generation, *members, version=1), after_ms=1 << 60)
     state.replay_batch(run_of(log.records))
     assert sum(state.counts.stopped_partition_ms.values()) >= 1 << 53, "it is said"
     state.capture(log.partition).encode()
