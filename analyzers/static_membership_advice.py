@@ -143,6 +143,7 @@ class StaticMembershipAdvice(Analyzer):
         disturbs = transition.members > len(transition.joined) and changes > 0
         this = self._last = RebalanceRound(changes, disturbs, stopped_ms)
         self._rounds.add(group.now_ms, this)
+        here = dict(self._here)
         for member in transition.left:
             self._here[member.client_id] -= 1
             how = transition.inferred.departures.get(member.member_id)
@@ -150,6 +151,10 @@ class StaticMembershipAdvice(Analyzer):
                 # Who comes next comes back from this, which tells nothing of those that went before.
                 for away in self._waiting_at(member):
                     self._drop(away)
+            elif here.get(member.client_id, 0) > 1 and _never_worked(how):
+                # One that is killed as it waits for its first assignment stays beside the one that is started in its
+                # place: who comes later is not it.
+                pass
             elif this.disturbs and _may_restart(member, group.name):
                 self._note_departure(how, this, transition.at.timestamp_ms, group.now_ms)
         for member in transition.joined:
@@ -256,6 +261,12 @@ class StaticMembershipAdvice(Analyzer):
             ),
             numbers,
         )
+
+
+def _never_worked(how: Departure) -> bool:
+    """Whether a member's session ran out without a commit, as far as commits tell how it went."""
+    of_commits = how.evidence.get("kind") == "commit_gap"
+    return how.cause is Cause.SESSION_TIMEOUT and of_commits and how.evidence["gap_ms"] is None
 
 
 def _may_restart(member: Member, group: str) -> bool:

@@ -182,6 +182,22 @@ def test_who_comes_back_from_what_is_no_restart_takes_nobody_elses_place() -> No
     assert opened.numbers["longest_restart_ms"] < 10_000
 
 
+def test_who_was_started_anew_before_its_session_ran_out_is_not_who_is_back_later() -> None:
+    """A client that is killed as it waits for its first assignment stays as a ghost beside the one that is started in
+    its place, and no later start is its return."""
+    waiting = ["app@/h", "app@/h!"]
+    story = Story().change([*FLEET, "app@/h"]).work(20).change(waiting[1:])
+    for _ in range(4):
+        # The live one is started anew in the second in which the killed one's session runs out.
+        story.work(9, silent=waiting[1:]).pass_by(0.798).change(waiting, leave=waiting)
+    story.work(5)
+    for client in FLEET[:2]:
+        restart(story, client)
+    (opened,) = advice(story)
+    assert (opened.numbers["clients"], opened.numbers["restarts"]) == (["app", *FLEET[:2]], 6)
+    assert opened.numbers["longest_restart_ms"] < 10_000
+
+
 def test_cooperative_rounds_that_follow_are_saved_too() -> None:
     """Who comes back gets five partitions in a second round, three seconds after another gave them up."""
     log, pool = Log(), [1, 2, 3, 4, 5]
