@@ -29,7 +29,7 @@ def stopped_partition_ms(
     facts: RebalanceFacts,
     began_ms: int | None,
     assigned_ms: int,
-    idle_since: Mapping[Partition, int],
+    idle_since: Mapping[Partition, int | None],
     *,
     cooperative: bool,
     departures: Mapping[str, Departure],
@@ -38,7 +38,7 @@ def stopped_partition_ms(
     that is gone nothing tells until when it worked: neither a commit nor how it went.
 
     `began_ms` is when the join phase began (None: not known), `assigned_ms` when the assignment arrived; `idle_since`
-    has the partitions that the generation before left without an owner, and since when. `departures` says of members
+    has the partitions that nobody owns already, and since when (None: not known). `departures` says of members
     that are gone how they went.
     """
     if not facts.after:
@@ -51,7 +51,8 @@ def stopped_partition_ms(
         old = before.get(partition)
         since: int | None
         if old is None:
-            since = idle_since.get(partition, assigned_ms)
+            # What a member had that left with a migration has none either, and may be known by its topic's id alone.
+            since = idle_since.get(partition, None if facts.migrated else assigned_ms)
         elif cooperative and replaced.get(old, old) == owner:
             continue
         else:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol, cast
 
 from agent.common.interning import share_texts_and_numbers
+from agent.core.causes import Cause
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure, RebalanceFacts, bounded_ms
@@ -276,6 +277,7 @@ class ClassicGroup:
                 "generation_gap", f"generation {generation} follows {previous}: {skipped} never completed", at
             )
         left = self.left_before + changes.left
+        idle_since = {**self._withheld, **self._idle_since_migration()}
         self.left_before = ()
         self.rebalances += 1
         # The record's two times, and that of the generation before, may contradict each other: then neither says how
@@ -320,7 +322,7 @@ class ClassicGroup:
                 facts,
                 inferred.began_ms,
                 at.timestamp_ms,
-                self._withheld,
+                idle_since,
                 cooperative=cooperative,
                 departures=inferred.departures,
             )
@@ -369,6 +371,16 @@ class ClassicGroup:
             for partition in (held.keys() | self._withheld.keys()) - holds.keys()
             if partition[0] in wanted or self.group_type is GroupType.CONNECT
         }
+
+    def _idle_since_migration(self) -> dict[tuple[str, int], int | None]:
+        """What members had that left with a migration, and since when nobody works on it (None: not known)."""
+        out: dict[tuple[str, int], int | None] = {}
+        for member in self.left_before:
+            how = self._told_before[member.member_id]
+            silent_ms = 0 if how.cause is Cause.MEMBER_LEFT else how.evidence.get("gap_ms")
+            since_ms = None if how.departed_ms is None or silent_ms is None else how.departed_ms - silent_ms
+            out |= {(topic, it): since_ms for topic, partitions in member.assignment.items() for it in partitions}
+        return out
 
     def _same_generation(
         self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition

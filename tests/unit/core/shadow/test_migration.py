@@ -133,6 +133,34 @@ def test_a_group_goes_on_when_it_is_downgraded() -> None:
     assert [it.kind for it in view.anomalies] == ["generation_gap"]
 
 
+def test_what_the_last_kip_848_member_had_stood_still_until_the_rebalance_after_the_downgrade() -> None:
+    log, script = upgraded()
+    classic, records = downgrade(script, "c-1")
+    log.add(*records)
+    log.add(*classic.rebalance(classic.members))
+    assert of(log.replayed()[1], Rebalanced)[-1].stopped_partition_ms is None, "topics are known by their ids alone"
+
+    log, script = upgraded()
+    # Each gives up what it has to, then gets what is free.
+    for member_id in 3 * list(script.members):
+        log.add(*script.reconcile(member_id))
+    log.add(
+        *(b.commit("t", it, at_ms=log.now_ms, version=4, id_of_topic=b.topic_id("t")) for it in range(6)), after_ms=0
+    )
+    before = {it.member_id: it.partitions for it in log.view().members}
+    assert before == {"a-1": 2, "b-1": 2, "c-1": 2}
+    classic, records = downgrade(script, "c-1")
+    log.add(*records, after_ms=10)
+    classic.rebalance(classic.members)
+    joined_ms = log.now_ms + 3_000
+    log.add(b.classic_group(classic.generation, *classic.metadata(), state_ms=joined_ms), after_ms=3_000)
+    transitions = log.replayed()[1]
+    assert [it.inferred.cause for it in of(transitions, MemberLeft)] == ["member_left"]
+    stopped_ms = of(transitions, Rebalanced)[-1].stopped_partition_ms
+    assert stopped_ms is not None
+    assert stopped_ms >= 2 * 3_000, "the two partitions of c-1, at least"
+
+
 def test_who_left_with_a_downgrade_is_not_lost_in_an_upgrade_before_the_rebalance() -> None:
     log, script = upgraded()
     classic, records = downgrade(script, "c-1")
