@@ -1,4 +1,5 @@
-"""Members that a broker dropped because they did not rejoin a rebalance within the rebalance timeout."""
+"""Members that a broker dropped because they did not rejoin a rebalance within the rebalance timeout, or, in KIP-848
+groups, did not give up their partitions within it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.core.causes import Cause
+from agent.core.protocol.states import GroupType
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
@@ -13,8 +15,8 @@ from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSetti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejoinTimeoutSettings(LostMembersSettings):
-    """Each is worth a look: the whole group stood still for as long as the timeout, and who was dropped goes on with
-    partitions that others have by then."""
+    """Each is worth a look: a classic group stood still for as long as the timeout, in others those partitions did,
+    and who was dropped goes on with partitions that others have by then."""
 
     many: int = setting(3, "repeat offenders that make it critical", least=1)
 
@@ -46,9 +48,11 @@ class RejoinTimeout(LostMembersAnalyzer):
         numbers: dict[str, Any] = {**losses.numbers(self.settings.window_s), "rebalance_timeouts_ms": limits[:5]}
         window = duration_text(milliseconds(self.settings.window_s))
         within = names_text([duration_text(ms) for ms in limits])
+        is_classic = losses.group_type == GroupType.CLASSIC
+        waited = "and the whole group waited" if is_classic else "and whoever was to get their partitions waited"
         summary = (
             f"{count_text(len(losses.members), 'member')} did not rejoin within the rebalance timeout ({within}) in "
-            f"{window}, and the whole group waited: {losses.who}{losses.again}."
+            f"{window}, {waited}: {losses.who}{losses.again}."
         )
         return Condition(severity, summary, _ADVICE, numbers)
 

@@ -352,10 +352,11 @@ def _without_commits(
 
 
 def kip848_departure_probabilities(
-    member: Member, activity: CommitActivity, seen_ms: int | None, at_ms: int
+    member: Member, activity: CommitActivity, seen_ms: int | None, at_ms: int, *, is_behind: bool = False
 ) -> dict[Cause, float]:
     """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and was heard of last, but
-    for its commits, at `seen_ms` (None: not known; there is a commit then).
+    for its commits, at `seen_ms` (None: not known; there is a commit then). `is_behind`: it had not reached the
+    group's target yet.
 
     Its session timeout is the broker's and not in the log; a commit does not renew it.
     """
@@ -389,14 +390,22 @@ def kip848_departure_probabilities(
             # It says so only when the stall is over.
             UniformInterval(late, since + poll, max(since + 2 * poll, at_ms)),
         )
+    shares = dict(P.departure_shares)
+    if is_behind and seen_ms is not None and member.rebalance_timeout_ms is not None:
+        # Its newest record asks it to give up partitions, and so does a timer of the broker's that began with that.
+        dropped_ms = seen_ms + member.rebalance_timeout_ms
+        out[Cause.REJOIN_TIMEOUT] = (
+            UniformInterval(1.0, dropped_ms - precision, dropped_ms + P.log_time_tolerance_ms),
+        )
+        shares[Cause.REJOIN_TIMEOUT] = P.kip848_rejoin_timeout_share
     likely = {
-        cause: P.departure_shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
+        cause: shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
         for cause, times in out.items()
     }
     if member.instance_id is not None and likely[Cause.SESSION_TIMEOUT]:
         # One that closes, or has been away from poll, leaves for a restart; for good it leaves as few do (KIP-1092).
-        left = P.leaves_all_the_same_share * likely[Cause.MEMBER_LEFT]
-        likely = {Cause.SESSION_TIMEOUT: likely[Cause.SESSION_TIMEOUT], Cause.MEMBER_LEFT: left}
+        likely[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
+        likely.pop(Cause.POLL_TIMEOUT, None)
     else:
         other = P.other_silence_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
         likely[Cause.UNKNOWN_DEPARTURE] = other

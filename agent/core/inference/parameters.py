@@ -133,6 +133,10 @@ class InferenceParameters:
     rejoin_timeout_unknown_share: float = 0.1
     """The same of members of a library that is not known. Chosen."""
 
+    kip848_rejoin_timeout_share: float = 0.25
+    """The same of members of KIP-848 groups that go before they reached their target. Chosen: as often as they
+    stall."""
+
     skipped_generation_shares: Mapping[Cause, float] = _by_cause(
         {Cause.MEMBER_LEFT: 0.3, Cause.SESSION_TIMEOUT: 1.0, Cause.POLL_TIMEOUT: 0.3, Cause.ADMIN_REMOVED: 0.1}
     )

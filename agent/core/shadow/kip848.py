@@ -467,6 +467,7 @@ class EpochGroup:
             at.timestamp_ms,
             seen_ms=self._pending.seen_ms,
             expired=self._expired(),
+            behind=self._behind(),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
             is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
@@ -502,12 +503,18 @@ class EpochGroup:
         """By member id, how those members left, if it was at `at_ms`."""
         left = self.departed_members()
         activity = self._pace.commit_activities(self.name, left, offsets, across_owners=True)
-        return infer_epoch_departures(left, activity, at_ms, self._pending.seen_ms, self._expired())
+        return infer_epoch_departures(left, activity, at_ms, self._pending.seen_ms, self._expired(), self._behind())
 
     def _expired(self) -> frozenset[str]:
         """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave
         for good (KIP-1092)."""
         return frozenset(it.member_id for it in self._vacated.values() if it.member_epoch == LEFT_FOR_RESTART)
+
+    def _behind(self) -> frozenset[str]:
+        """Ids of the members that left since the last epoch and had not reached its target."""
+        return frozenset(
+            it.member_id for it in self.departed_members() if -1 < (it.member_epoch or 0) < self.target_epoch
+        )
 
     # Views.
 

@@ -12,6 +12,7 @@ from agent.core.wire.payloads import ConsumerProtocolAssignment, ConsumerProtoco
 from analyzers.registry import select_analyzers
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
+from tests.unit.core.shadow.scripts import CONSUMER, ModernScript
 
 SESSION_MS, REBALANCE_MS = 6_000, 15_000
 SUBSCRIPTION = encode_payload(ConsumerProtocolSubscription(("t",), None), 1)
@@ -71,3 +72,15 @@ def test_the_finding_names_the_setting_as_sarama_does() -> None:
     )
     assert "raise Consumer.Group.Rebalance.Timeout above" in found.advice
     assert found.numbers["rebalance_timeouts_ms"] == [REBALANCE_MS]
+
+
+def test_in_a_kip_848_group_only_what_is_to_be_given_up_waits() -> None:
+    script = ModernScript(CONSUMER, b.GROUP)
+    log = Log().add(*script.join("a-1")).add(*script.join("b-1")).add(*script.heartbeat("a-1"))
+    log.add(*script.leave("a-1"), after_ms=300_000)
+    diagnosis = PartitionDiagnosis(PartitionMirror(log.partition), select_analyzers(["rejoin_timeout"]).makes)
+    (found,) = [it for it in diagnosis.replay_batch(b.run_of(log.records)) if isinstance(it, Finding)]
+    assert found.summary == (
+        "1 member did not rejoin within the rebalance timeout (5 min) in 1 h, and whoever was to get their "
+        "partitions waited: a on 10.0.0.1."
+    )

@@ -286,6 +286,32 @@ def test_how_a_static_member_went(
     assert (left.inferred.cause, left.inferred.evidence["kind"]) == (cause, evidence)
 
 
+# 1-5: how a member went that was asked to give up partitions and did not, so long after that; its limit is 5 min.
+LATE_DEPARTURES = [
+    (1, "the broker dropped it", 300_001, None, "rejoin_timeout"),
+    (2, "so it does with a static one", 300_001, "I", "rejoin_timeout"),
+    (3, "not that late: it may have died", 310_000, None, "unknown_departure"),
+    (4, "nor as early: its session may have ended", 45_000, None, "unknown_departure"),
+    (5, "it closed", 5, None, "member_left"),
+]
+
+
+@pytest.mark.parametrize("kind", [CONSUMER, STREAMS], ids=lambda it: it.name)
+@pytest.mark.parametrize(("number", "why", "after_ms", "instance_id", "cause"), LATE_DEPARTURES)
+def test_how_a_member_went_that_did_not_give_up_what_it_had_to(
+    number: int, why: str, after_ms: int, instance_id: str | None, cause: str, kind: Kind
+) -> None:
+    script = ModernScript(kind, GROUP)
+    log = Log().add(*script.join("a-1", instance_id))
+    log.add(*script.join("b-1"))
+    log.add(*script.heartbeat("a-1"))
+    assert script.members["a-1"].revoking, "it is asked"
+    log.add(*script.leave("a-1"), after_ms=after_ms)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.inferred is not None
+    assert left.inferred.cause == cause
+
+
 def test_a_static_member_of_the_classic_protocol_is_replaced_without_leaving() -> None:
     # `getOrMaybeSubscribeStaticConsumerGroupMember`: only between two KIP-848 members must the old one have left.
     log = Log()
