@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from agent.core.causes import TIMEOUT_CAUSES, Cause, cause_info
 from agent.core.protocol.client_libraries import spell_settings
+from agent.core.protocol.states import GroupState
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event
 from agent.presentation.narrative.findings import severity_rank
@@ -48,6 +49,9 @@ REPEATED_FROM = 3
 
 BEHIND_FROM_S = 120.0
 """Who is so far behind has a problem, found or not: ends are looked up every 30 s, and clients commit more often."""
+
+UNSETTLED_FROM_MS = 120_000
+"""A rebalance that goes on for longer waits for a member that does not give up what it has to, or for a topic."""
 
 TAIL_RECORDS = 10
 """Of a lag of so many records age says nothing: transactions end with markers, which no client consumes."""
@@ -192,7 +196,9 @@ def _no_problem(scene: StoryContext) -> list[str]:
     who, told, form = scene.who, scene.totals, scene.form
     over = _resolved_sentence(scene)
     left = _last_departures(scene) if scene.is_empty else ()
-    doubts = _unexplained(scene, left)
+    unsettled = _state(scene) if _is_unsettled(scene) else []
+    state = [] if unsettled else _state(scene)
+    doubts = [*unsettled, *_unexplained(scene, left)]
     clean = doubts or [f"{NO_PROBLEM.format(group=who)}."]
     if scene.is_unknown:
         return [_unknown_sentence(scene), *over, *_state(scene)]
@@ -212,14 +218,23 @@ def _no_problem(scene: StoryContext) -> list[str]:
         return [_emptied_sentence(scene), *over, *(doubts or none)]
     if not told.rebalances:
         when = scene.when_known or f" in {duration(scene.until_ms - scene.since_ms)}"
-        return [" ".join([*clean, f"It did not rebalance{when}."]), *over, *_state(scene)]
+        return [" ".join([*clean, f"It did not rebalance{when}."]), *over, *state]
     restarts = rolling_restart_phrase(told.rebalances)
     often = f"It rebalanced {times(len(told.rebalances))}{scene.when_known}"
     if restarts:
-        return [*clean, f"{often}: {restarts}.", *over, *_state(scene), best_gain_sentence(scene.gains)]
+        return [*clean, f"{often}: {restarts}.", *over, *state, best_gain_sentence(scene.gains)]
     why = causes_phrase(told.causes)
     why = f": {why}" if len(told.causes) > 1 else f", {why}" if why.startswith("each") else f" {why}"
-    return [*clean, *_first_fitting(f"{often}{why}.", f"{often}."), *over, *_state(scene)]
+    return [*clean, *_first_fitting(f"{often}{why}.", f"{often}."), *over, *state]
+
+
+def _is_unsettled(scene: StoryContext) -> bool:
+    """Whether its newest rebalance goes on for longer than members that work need for it."""
+    form = scene.form
+    if form is None or is_simple(form) or form["state"] in (GroupState.STABLE, GroupState.EMPTY):
+        return False
+    since_ms: int = form["state_since_ms"]
+    return since_ms > 0 and scene.asked.now_ms - since_ms >= UNSETTLED_FROM_MS
 
 
 def _unexplained(scene: StoryContext, told: Sequence[Departure] = ()) -> list[str]:

@@ -231,12 +231,9 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         ),
     ),
     (
-        "22: a rebalance that goes on",
+        "22: a rebalance that goes on for long is no all-clear",
         tell(form=m.form(state="PreparingRebalance")),
-        (
-            "No problem was found in `g`. It did not rebalance in 0 ms. `g` is PreparingRebalance for "
-            "10 min with 2 members."
-        ),
+        "`g` is PreparingRebalance for 10 min with 2 members. It did not rebalance in 0 ms.",
     ),
     (
         "23: two such",
@@ -400,6 +397,20 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             findings=[m.finding("idle_members", summary=f"2 of 6 members idle: {'b, ' * 9}and c; {'why ' * 9}.")],
         ),
         f"`g` is Empty. As of 14:13:20: 2 of 6 members idle: {'b, ' * 9}and c.",
+    ),
+    (
+        "45: members that have yet to give up, and to get, partitions",
+        tell(
+            m.rebalance(3, "member_joined", T0, joined=[m.member("b")], members=2),
+            form=m.form(group_type="consumer", state="Reconciling"),
+            is_live=False,
+        ),
+        "`g` was Reconciling for 10 min with 2 members at the end. It rebalanced once because a member joined.",
+    ),
+    (
+        "46: which takes a moment",
+        tell(form=m.form(group_type="consumer", state="Reconciling", state_since_ms=T0 + 9 * MINUTE)),
+        "No problem was found in `g`. It did not rebalance in 0 ms. `g` is Reconciling for 1 min with 2 members.",
     ),
 ]
 
