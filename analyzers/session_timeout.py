@@ -38,8 +38,9 @@ class SessionTimeout(LostMembersAnalyzer):
         "many clients are repeat offenders."
     )
     false_alarms: ClassVar[str] = (
-        "Static members and Kafka Streams send no LeaveGroup, so a planned stop looks the same; so does any client "
-        "that is killed in a deploy. Members that never commit leave no trace of why they left: no finding."
+        "Static members and Kafka Streams send no LeaveGroup, so a planned stop looks the same (static members of "
+        "KIP-848 groups say that they close, so the advice does); so does any client that is killed in a deploy. "
+        "Members that never commit leave no trace of why they left: no finding."
     )
     cause: ClassVar[Cause] = Cause.SESSION_TIMEOUT
     settings_class: ClassVar[type[Settings]] = SessionTimeoutSettings
@@ -89,8 +90,8 @@ class SessionTimeout(LostMembersAnalyzer):
 
 
 def _may_be_planned(lost: LostMember) -> bool:
-    """Whether the whole group may have been stopped in good order."""
-    return lost.emptied_group and leaves_without_goodbye(lost.member)
+    """Whether it closed, as far as the log tells, or the whole group may have been stopped in good order."""
+    return lost.member.left_for_restart or (lost.emptied_group and leaves_without_goodbye(lost.member))
 
 
 _SET_BY_BROKERS: dict[str | None, str] = {
@@ -122,7 +123,12 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
             parts.append("Keep heartbeat.interval.ms at a third of it or less.")
         else:
             parts.append(f"If {who} only paused for {within}, the session timeout is too short for that.")
-    gone = [it for it in lost if it.returned_ms is None]
+    away = [it for it in lost if it.returned_ms is None]
+    closed = [it for it in away if it.member.left_for_restart]
+    if closed:
+        names = names_text([it.identity.name for it in closed])
+        parts.append(f"{names} closed: if that was a restart, find why it took longer than the session timeout.")
+    gone = [it for it in away if not it.member.left_for_restart]
     if gone:
         who = names_text([it.identity.name for it in gone])
         parts.append(

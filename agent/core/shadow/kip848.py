@@ -78,9 +78,6 @@ FIRST_EPOCH = 1
 """What a coordinator starts a group's epoch and target epoch with, before it writes any (`ModernGroup`): so the first
 that it writes is the next, and in earlier versions this one."""
 
-LEFT_FOR_RESTART = -2
-"""The member epoch of a static member that closed, as long as its session lasts (KIP-848)."""
-
 NO_TARGET = -1
 """The target epoch of a group whose target assignment was deleted."""
 
@@ -508,7 +505,7 @@ class EpochGroup:
     def _expired(self) -> frozenset[str]:
         """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave
         for good (KIP-1092)."""
-        return frozenset(it.member_id for it in self._vacated.values() if it.member_epoch == LEFT_FOR_RESTART)
+        return frozenset(it.member_id for it in self._vacated.values() if it.left_for_restart)
 
     def _behind(self) -> frozenset[str]:
         """Ids of the members that left since the last epoch and had not reached its target."""

@@ -23,6 +23,10 @@ _SHARED = (
 )
 
 
+LEFT_FOR_RESTART = -2
+"""The member epoch of a static member that closed, as long as its session lasts (KIP-848)."""
+
+
 @interned
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -64,6 +68,11 @@ class Member:
     def partitions(self) -> int:
         """How many partitions (or tasks) it holds."""
         return sum(map(len, self.assignment.values()))
+
+    @property
+    def left_for_restart(self) -> bool:
+        """Whether it closed, and its place is kept until its session ends: a static member of a KIP-848 group."""
+        return self.member_epoch == LEFT_FOR_RESTART
 
 
 @dataclass(frozen=True, slots=True)

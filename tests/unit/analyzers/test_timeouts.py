@@ -15,6 +15,7 @@ from analyzers.registry import select_analyzers
 from tests.unit.analyzers.story import SESSION_S, Story, said
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, Pair
+from tests.unit.core.shadow.scripts import CONSUMER, ModernScript
 
 SESSION, POLL = "session_timeout", "poll_timeout"
 
@@ -132,6 +133,25 @@ def test_static_members_that_all_went_may_have_been_stopped() -> None:
     assert opened.numbers["instance_ids"] == ["1", "2", "3"]
     assert "unless that was planned" in opened.advice
     assert "longer than a restart" in opened.advice
+
+
+def test_static_members_that_closed_did_not_fall_silent() -> None:
+    """In a KIP-848 group they say so, and their sessions end later."""
+    script, fleet = ModernScript(CONSUMER, b.GROUP), ["a-1", "b-1", "c-1", "d-1"]
+    log = Log()
+    for name in fleet:
+        log.add(*script.join(name, name.upper()))
+    for name in fleet[1:]:
+        log.add(*script.static_leave(name))
+    log.now_ms += 42_000
+    for name in fleet[1:]:
+        log.add(*script.leave(name))
+    diagnosis = PartitionDiagnosis(PartitionMirror(log.partition), select_analyzers([SESSION]).makes)
+    findings = [it for it in diagnosis.replay_batch(b.run_of(log.records)) if isinstance(it, Finding)]
+    assert said(findings) == [("info", "firing")], "three that were lost would be a warning"
+    assert findings[0].advice.startswith(
+        "B-1 closed: if that was a restart, find why it took longer than the session timeout. Static members need"
+    )
 
 
 def test_three_that_went_over_time_leave_the_window_one_by_one() -> None:
