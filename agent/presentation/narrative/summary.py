@@ -47,6 +47,9 @@ MAX_WORDS = 25
 REPEATED_FROM = 3
 """From so many departures of one client on it is a loop, whatever the reasons."""
 
+STATIC_LOOP_MS = 1_800_000
+"""So often within this time is no deploy: as `rebalance_storm` counts departures of one client (loop_window_s)."""
+
 BEHIND_FROM_S = 120.0
 """Who is so far behind has a problem, found or not: ends are looked up every 30 s, and clients commit more often."""
 
@@ -247,7 +250,28 @@ def _unexplained(scene: StoryContext, told: Sequence[Departure] = ()) -> list[st
     what = [f"why {count(members, 'other member' if unexplained(told) else 'member')} left"] if members else []
     if rebalances:
         what.append(f"what triggered {count(rebalances, 'rebalance')} of")
-    return [*_behind_sentence(scene), *([f"It is not known {join_words(what)} {scene.who}."] if what else [])]
+    said = [*_behind_sentence(scene), *_static_returns_sentence(scene)]
+    return [*said, *([f"It is not known {join_words(what)} {scene.who}."] if what else [])]
+
+
+def _static_returns_sentence(scene: StoryContext) -> list[str]:
+    """Static members that are started again and again: no rebalance shows it, but their partitions wait each time."""
+    returned: dict[str, list[int]] = {}
+    for event in (it for entry in scene.entries for it in entry.events if it["type"] == "static_member_replaced"):
+        returned.setdefault(event["member"].get("instance_id") or "", []).append(event["at_ms"])
+    often = {
+        instance: len(times_ms)
+        for instance, times_ms in returned.items()
+        if any(
+            times_ms[at] - times_ms[at - REPEATED_FROM + 1] <= STATIC_LOOP_MS
+            for at in range(REPEATED_FROM - 1, len(times_ms))
+        )
+    }
+    if not often:
+        return []
+    most = max(often, key=lambda it: often[it])
+    others = f", and {count(len(often) - 1, 'other static member')} at least 3 times" if len(often) > 1 else ""
+    return [f"{name(most)} (static) joined again {times(often[most])}{others}."]
 
 
 def _behind_sentence(scene: StoryContext) -> list[str]:

@@ -44,6 +44,14 @@ def offset(partition: int, lag: int | None, seconds: float | None, *, at_least: 
 
 
 SILENT = "its own log, its exit code, an OOM kill or a liveness probe may tell."
+
+
+def returned(instance_id: str, at_ms: int) -> dict[str, Any]:
+    """A static member came back to its place."""
+    member = {**m.member("a"), "instance_id": instance_id}
+    return m.event("static_member_replaced", at_ms, generation=7, member=member, old_member=member)
+
+
 NOW = "`g` is Stable now, with 2 members."
 
 # 1-21: the answer, and why it is that one.
@@ -411,6 +419,21 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         "46: which takes a moment",
         tell(form=m.form(group_type="consumer", state="Reconciling", state_since_ms=T0 + 9 * MINUTE)),
         "No problem was found in `g`. It did not rebalance in 0 ms. `g` is Reconciling for 1 min with 2 members.",
+    ),
+    (
+        "47: a static member in a crash loop makes no rebalance",
+        tell(*(returned("pod-0", T0 + at * MINUTE) for at in (1, 2, 3)), form=m.form()),
+        "`pod-0` (static) joined again 3 times. It did not rebalance in 9 min. `g` is Stable with 2 members.",
+    ),
+    (
+        "48: three restarts that are far apart are no loop",
+        tell(*(returned("pod-0", T0 + at * MINUTE) for at in (-60, -20, 3)), form=m.form()),
+        "No problem was found in `g`. It did not rebalance in 1 h 10 min. `g` is Stable with 2 members.",
+    ),
+    (
+        "49: nor are several that are each started anew once",
+        tell(*(returned(f"pod-{at}", T0 + at * MINUTE) for at in (1, 2, 3)), form=m.form()),
+        "No problem was found in `g`. It did not rebalance in 9 min. `g` is Stable with 2 members.",
     ),
 ]
 
