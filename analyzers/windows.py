@@ -214,7 +214,7 @@ class SeatChains(Generic[Key]):
     Members that share a seat are told apart by this: a deploy restarts each once, a crash loop one of them again and
     again. Who comes takes the place that was left last. A dead member sits there until its session has run out, long
     after the next was started in its place: so when it goes by its session timeout, its place is found to be taken by
-    who came first after its last sign of life.
+    who came first after its last sign of life. Of those that came with one rebalance, the dead had a place before.
     """
 
     STATE: ClassVar = StateFields({"_here": dict[Key, dict[str, Occupant]], "_vacant": dict[Key, list[Occupant]]})
@@ -269,6 +269,12 @@ class SeatChains(Generic[Key]):
         self._put(key, members)
         gone.restarts_ms = (*gone.restarts_ms, now_ms)[-self.KEPT :]
         successors = [] if alive_ms is None else [it for it in members.values() if _took_over(it, gone, alive_ms)]
+        if alive_ms is not None and _died_waiting(gone, alive_ms) and not gone.took_place:
+            # Of those that came at once any may have taken the place that one took: who died had it first.
+            heirs = [it for it in members.values() if it.took_place and it.joined_ms == gone.joined_ms]
+            if heirs:
+                heirs[0].restarts_ms = (*heirs[0].restarts_ms, *gone.restarts_ms)[-self.KEPT :]
+                return
         if successors:
             successor = min(successors, key=lambda it: it.joined_ms)
             successor.restarts_ms, successor.took_place = gone.restarts_ms, True
@@ -298,8 +304,12 @@ def _took_over(occupant: Occupant, gone: Occupant, alive_ms: int) -> bool:
     if occupant.took_place:
         return False
     # One that died as it waited for a rebalance was replaced by who came to the same.
-    died_waiting = alive_ms <= gone.joined_ms + PARAMETERS.log_time_tolerance_ms
-    return occupant.joined_ms > alive_ms or (died_waiting and occupant.joined_ms == gone.joined_ms)
+    came_along = occupant.joined_ms == gone.joined_ms and _died_waiting(gone, alive_ms)
+    return occupant.joined_ms > alive_ms or came_along
+
+
+def _died_waiting(gone: Occupant, alive_ms: int) -> bool:
+    return alive_ms <= gone.joined_ms + PARAMETERS.log_time_tolerance_ms
 
 
 class ClientIdentity(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from agent.core.causes import Cause
@@ -105,6 +107,24 @@ def test_one_place_of_several_is_left_again_and_again() -> None:
         for step in (("leave", f"c{it}", 10 + it, None), ("join", f"c{it + 1}", 11 + it, None))
     ]
     assert restarts(*join_all, ("leave", "c", 9, None), ("join", "c0", 9, None), *loop) == 4
+
+
+@pytest.mark.parametrize("names", list(permutations("bcd")))
+@pytest.mark.parametrize("dead", list(permutations("bcd", 2)))
+def test_who_is_killed_while_a_join_phase_waits_was_there_before_who_lives(
+    names: tuple[str, ...], dead: tuple[str, str]
+) -> None:
+    """One client is started three times while the session of the first runs out; all come with one rebalance, in the
+    order of their ids."""
+    come = [("join", name, 45_000, None) for name in names]
+    go = [("leave", name, 90_000, 45_000) for name in dead]
+    assert restarts(("join", "a", 0, None), ("leave", "a", 45_000, 1_000), *come, *go) == 3
+
+
+def test_of_two_places_that_are_taken_at_once_each_is_left_for_itself() -> None:
+    old = [("join", "a", 0, None), ("join", "b", 0, None), ("leave", "a", 9, None), ("leave", "b", 9, None)]
+    new = [("join", "c", 10, None), ("join", "d", 10, None), ("leave", "c", 90_000, 10)]
+    assert restarts(*old, *new) == 2
 
 
 @pytest.mark.parametrize("size", [1, 3, 50])
