@@ -1,7 +1,7 @@
 """The process of `kshadow run`: an agent for each cluster, the web server, and what a changed file changes of them.
 
-Owns their order: agents first, and while they wait for brokers the web server is imported. `factory` says what each
-is made of.
+Owns their order: the address first, then agents, and while they wait for brokers the web server is imported.
+`factory` says what each is made of.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from agent.runtime.first_look import FirstLook
 from agent.runtime.shutdown import SIGNALS, Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 from agent.serving.metrics.limits import Limits
+from agent.serving.web.config_file import WebConfigFile
+from agent.serving.web.listener import PacedListener, listening_socket
 
 if TYPE_CHECKING:
     from agent.kubernetes.watcher import KubernetesWatcher
@@ -50,8 +52,8 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
     """Run until a signal ends it; the exit code. `read` gives the settings; `file`: the one in which they may change,
     and what reads them anew, which raises `InvalidSettings`.
 
-    Raises what `make_agent`, `make_watcher` and `Agent.start` raise, and `SourceMisconfigured` where it cannot
-    listen.
+    Raises what `make_agent`, `make_watcher` and `Agent.start` raise, and before these `SourceMisconfigured` where it
+    cannot listen, or not with that web-config file.
     """
     settings = read()
     configure(settings.log.format, settings.log.level)
@@ -67,6 +69,10 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
     # Without a file to read again SIGHUP says that the terminal is gone: what is known is saved then, too.
     signals = SIGNALS if file is not None else (*SIGNALS, signal.SIGHUP)
     with ExitStack() as stack, Shutdown(on_request=drain, signals=signals) as stopping:
+        # Before anything is read: else a port that is in use is found after minutes.
+        http = settings.http
+        web_config = None if http.web_config is None else WebConfigFile(Path(http.web_config))
+        listener = stack.enter_context(listening_socket(http.listen.host, http.listen.port))
         clusters = _Clusters(settings)
         reloader = None if file is None else Reloader(*file, settings, clusters.change)
         if reloader is not None:
@@ -75,7 +81,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         clusters.start()
         exporter = clusters.exporter(reloader)
         senders = _otlp_metrics(settings, exporter)
-        servers.append(_server(settings.http, clusters.running.queries, exporter))
+        servers.append(_server(http, listener, web_config, clusters.running.queries, exporter))
         servers[0].start()
         for sender in senders:
             sender.start()
@@ -209,14 +215,20 @@ def _otlp_metrics(settings: RunSettings, exporter: Exporter) -> list[OtlpMetrics
     ]
 
 
-def _server(settings: HttpSettings, queries: ServedQueries, exporter: Exporter) -> WebServer:
+def _server(
+    settings: HttpSettings,
+    listener: PacedListener,
+    web_config: WebConfigFile | None,
+    queries: ServedQueries,
+    exporter: Exporter,
+) -> WebServer:
     from agent.serving.server import WebServer
 
-    web_config = None if settings.web_config is None else Path(settings.web_config)
     return WebServer(
         queries,
         settings.listen.host,
         settings.listen.port,
+        listener=listener,
         web_config=web_config,
         exporter=exporter,
         allowed_hosts=settings.allowed_hosts,

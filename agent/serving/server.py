@@ -14,7 +14,6 @@ from typing import Any, Self
 import uvicorn
 
 from agent.common import clock
-from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.metrics.exporter import Exporter
 from agent.serving.queries import ServedQueries
 from agent.serving.routes import application
@@ -26,7 +25,7 @@ from agent.serving.web.connection_limits import (
     REQUEST_TIMEOUT_S,
     server_limits,
 )
-from agent.serving.web.listener import PacedListener, bound_socket
+from agent.serving.web.listener import PacedListener, listening_socket
 from agent.serving.web.tls import reloading_context
 
 log = logging.getLogger("kshadow")
@@ -44,16 +43,18 @@ class WebServer:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        web_config: Path | None = None,
+        listener: PacedListener | None = None,
+        web_config: WebConfigFile | None = None,
         exporter: Exporter | None = None,
         allowed_hosts: Sequence[str] = (),
         wall_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
-        """Takes the address, port 0 for any that is free, and reads the web-config file. `wall_ms`: the page's clock.
+        """Takes the address, port 0 for any that is free. `wall_ms`: the page's clock.
 
-        `allowed_hosts`: by which names it may be asked. Raises `SourceMisconfigured` where it cannot.
+        `listener`: what listens there already. `allowed_hosts`: by which names it may be asked. Raises
+        `SourceMisconfigured` where it cannot listen.
         """
-        self._files = None if web_config is None else WebConfigFile(web_config)
+        self._files = web_config
         tls = self._files is not None and self._files.current().tls is not None
         self._draining = threading.Event()
         app = application(
@@ -64,7 +65,7 @@ class WebServer:
             stopping=self._draining.is_set,
             wall_ms=wall_ms,
         )
-        self._listener = _listener(host, port)
+        self._listener = listening_socket(host, port) if listener is None else listener
         self._server = _server(app, self._listener, self._files, tls=tls)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{shown}:{self._listener.getsockname()[1]}"
@@ -74,7 +75,6 @@ class WebServer:
         """Serve; where this returns, requests are taken."""
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
-            # The socket is bound but does not listen before that: a request would be refused.
             time.sleep(0.01)
         if not self._server.started:
             raise RuntimeError("the web server did not start")
@@ -121,7 +121,8 @@ def serving(
     agent: ServedQueries, host: str = "127.0.0.1", port: int = 0, *, web_config: Path | None = None, **more: Any
 ) -> Iterator[str]:
     """Serve for as long as the block runs; gives the URL. Port 0 is any free one."""
-    server = WebServer(agent, host, port, web_config=web_config, **more).start()
+    files = None if web_config is None else WebConfigFile(web_config)
+    server = WebServer(agent, host, port, web_config=files, **more).start()
     try:
         yield server.url
     finally:
@@ -146,10 +147,3 @@ def _server(app: Any, listener: PacedListener, files: WebConfigFile | None, *, t
     if tls and files is not None:
         config.ssl = reloading_context(files.context)
     return uvicorn.Server(config)
-
-
-def _listener(host: str, port: int) -> PacedListener:
-    try:
-        return bound_socket(host, port)
-    except OSError as error:
-        raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.web.addresses import network_of
 from agent.serving.web.decaying_counts import DecayingCounts
 
@@ -82,6 +83,24 @@ class PacedListener(socket.socket):
     def hand_over(self, connection: socket.socket) -> None:
         """A connection is HTTP's from now on."""
         self._handshaking.pop(connection.fileno(), None)
+
+
+def listening_socket(host: str, port: int) -> PacedListener:
+    """As `bound_socket`, and nobody else can have that address any more: connections wait there for the server.
+
+    Raises `SourceMisconfigured`.
+    """
+    try:
+        listener = bound_socket(host, port)
+        try:
+            # Several that want one address may all bind it, until the first of them listens.
+            listener.listen()
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
 
 
 def bound_socket(host: str, port: int) -> PacedListener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,27 @@ def test_nobody_reads_the_errors() -> None:
         assert process.stderr is not None
         process.stderr.close()
     assert process.returncode in (0, 1)
+
+
+def test_a_port_in_use_is_told_before_brokers_are_asked() -> None:
+    """Not once the topic was read, which may take minutes. Nobody listens at port 1."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        with spawn("run", "--bootstrap-server", "127.0.0.1:1", "--listen", taken) as process:
+            _, err = process.communicate()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (
+        2,
+        f"Error: cannot listen on {taken}: Address already in use",
+    )
+
+
+def test_a_web_config_that_cannot_be_is_told_before_brokers_are_asked(tmp_path: Path) -> None:
+    web = tmp_path / "web.yml"
+    web.write_text("x: 1")
+    with spawn("run", "--bootstrap-server", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--web-config", web) as process:
+        _, err = process.communicate()
+    assert process.returncode == 2
+    assert err.decode().splitlines()[-1].startswith(f"Error: web config {web}: x: unknown")
 
 
 def test_ctrl_c_is_quiet() -> None:

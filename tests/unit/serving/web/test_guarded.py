@@ -18,10 +18,10 @@ import pytest
 import trustme
 
 from agent.serving import server
-from agent.serving.server import WebServer
 from agent.serving.web import listener
 from agent.serving.web import users as users_module
 from agent.serving.web.config import WebConfigError
+from agent.serving.web.config_file import WebConfigFile
 from agent.serving.web.users import MAX_WAITING, MAX_WRONG, NAME_CLASSES
 from tests.unit.serving.routes.replayed import Replayed
 from tests.unit.serving.web.made import SERVER, certificate, guarded, hashed, put
@@ -418,7 +418,7 @@ def test_broken_from_the_start(secure: Path, spoil: Callable[[Path], object], sa
     put(secure / "web.yml", VERIFIED + "RequireAndVerifyClientCert")
     spoil(secure)
     with pytest.raises(WebConfigError) as raised:
-        WebServer(Replayed([]), web_config=secure / "web.yml")
+        WebConfigFile(secure / "web.yml")
     assert str(raised.value).startswith(f"web config {secure}/web.yml: ")
     assert said in str(raised.value)
 
@@ -437,7 +437,7 @@ def test_a_key_with_a_password(secure: Path) -> None:
     put(secure / "server.key", locked)
     put(secure / "web.yml", SERVER)
     with pytest.raises(WebConfigError, match="the key needs a password, and there is nobody to ask"):
-        WebServer(Replayed([]), web_config=secure / "web.yml")
+        WebConfigFile(secure / "web.yml")
 
 
 def test_a_turn_is_not_given_to_who_went() -> None:

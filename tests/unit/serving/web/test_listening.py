@@ -13,7 +13,7 @@ import pytest
 
 from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.server import WebServer
-from agent.serving.web.listener import PacedListener
+from agent.serving.web.listener import PacedListener, listening_socket
 from tests.unit.serving.routes.replayed import Replayed
 
 
@@ -51,3 +51,11 @@ def test_without_ipv6_they_are_those_of_ipv4(monkeypatch: pytest.MonkeyPatch) ->
         server.stop()
     with pytest.raises(SourceMisconfigured, match="cannot listen on ::1:0: Address family not supported"):
         WebServer(Replayed([]), "::1")
+
+
+def test_who_comes_second_learns_it_at_once() -> None:
+    """Two that are started together; with SO_REUSEADDR both may bind the address until one of them listens."""
+    with listening_socket("127.0.0.1", 0) as first:
+        host, port = first.getsockname()
+        with pytest.raises(SourceMisconfigured, match=f"cannot listen on {host}:{port}: Address already in use"):
+            listening_socket(host, port)
