@@ -69,13 +69,14 @@ class MinDuration(Parsed):
 
     def __init__(self, least: str, *, never: bool = False) -> None:
         super().__init__("DURATION", self._parse_bounded)
-        self._least, self._never = least, never
+        self._least = least
+        self.least_ms, self.never = parse_duration(least), never
 
     def _parse_bounded(self, text: str) -> int | None:
-        if self._never and text == "never":
+        if self.never and text == "never":
             return None
         duration_ms = parse_duration(text)
-        if duration_ms < parse_duration(self._least):
+        if duration_ms < self.least_ms:
             raise ValueError(f"expected at least {self._least}, got {text!r}")
         if duration_ms > parse_duration(MAX_DURATION):
             raise ValueError(f"expected at most {MAX_DURATION}, got {text[:100]!r}")
@@ -84,7 +85,7 @@ class MinDuration(Parsed):
     def show(self, value: int | None) -> str | None:
         """`5m` for 300000."""
         if value is None:
-            return "never" if self._never else None
+            return "never" if self.never else None
         return _in_units(value, _UNITS_MS, "ms")
 
 

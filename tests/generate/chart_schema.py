@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from agent.cli.run_options import RUN_OPTIONS
+from agent.common.timespec import parse_duration
 from agent.config.options import MinDuration, NameValue, Size
 from agent.config.settings import OPTIONS, PER_CLUSTER
 from tests.generate import chart_spark_values
@@ -31,6 +32,7 @@ _FROM_FILE = {
     "properties": {"file": {"type": "string", "minLength": 1}},
 }
 _PARTITIONS = OPTIONS["partitions"].type
+_UNITS_MS = {unit: parse_duration(f"1{unit}") for unit in ("ms", "s", "m", "h", "d", "w")}
 
 
 def definitions() -> dict[str, Any]:
@@ -70,10 +72,29 @@ def _values(option: click.Option) -> dict[str, Any]:
         bounds = {"minimum": it.min, "maximum": it.max}
         return {"type": "integer" if whole else "number", **{k: v for k, v in bounds.items() if v is not None}}
     if isinstance(it, MinDuration):
-        return {"type": "string", "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$"}
-    if isinstance(it, Size) or it is _PARTITIONS:  # a bare number is a value of these
-        return {"type": ["string", "integer"]}
+        return _durations(it)
+    if isinstance(it, Size):  # a bare number is a value of it, as of partitions
+        return {"type": ["string", "integer"], "minimum": 0, "pattern": "^[0-9]{1,15}(([KMGTkmgt][Ii]?)?[Bb])?$"}
+    if it is _PARTITIONS:
+        return {"type": ["string", "integer"], "minimum": 0, "pattern": "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"}
     return {"type": "string", "minLength": 1}
+
+
+def _durations(it: MinDuration) -> dict[str, Any]:
+    """Those of at least so long, where one unit says it; sums such as `1s500ms` are left to the agent."""
+    least = {unit: _at_least(-(-it.least_ms // size)) for unit, size in _UNITS_MS.items()}
+    one = "|".join(f"0*{number}{unit}" for unit, number in least.items())
+    never = "never|" if it.never else ""
+    return {"type": "string", "pattern": f"^({never}{one}|([0-9]+({'|'.join(_UNITS_MS)})){{2,}})$"}
+
+
+def _at_least(limit: int) -> str:
+    """A regular expression for whole numbers from `limit` on, without zeros in front; it is one digit and zeros."""
+    digit, zeros = int(str(limit)[0]), len(str(limit)) - 1
+    if limit != digit * 10**zeros:
+        raise ValueError(f"expected one digit and zeros, got {limit}")
+    longer = f"[1-9][0-9]{{{zeros + (digit > 1)},}}"
+    return f"([{digit}-9][0-9]{{{zeros}}}|{longer})" if digit > 1 else longer
 
 
 def text() -> str:

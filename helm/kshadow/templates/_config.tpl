@@ -56,6 +56,8 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- end -}}
 {{- include "kshadow-lib.checkProperties" (dict "where" (printf "config.clusters.%s.property" $name) "properties" ($cluster.property | default dict)) -}}
 {{- end -}}
+{{- include "kshadow.checkEnv" (dict "where" "kafka.secretEnv and extraEnv" "own" (list "KSHADOW_CONFIG" "KSHADOW_LISTEN") "secretEnv" .Values.kafka.secretEnv "extraEnv" .Values.extraEnv) -}}
+{{- include "kshadow.checkEnv" (dict "where" "spark.secretEnv and spark.extraEnv" "own" (list "HOME" "KSHADOW_CACHE") "secretEnv" .Values.spark.secretEnv "extraEnv" .Values.spark.extraEnv) -}}
 {{- include "kshadow.checkMode" . -}}
 {{- if and .Values.podMonitor.enabled (eq (toString .Values.serviceMonitor.enabled) "true") -}}
 {{- fail "serviceMonitor.enabled and podMonitor.enabled are both true: everything would be scraped twice; set one of them to false" -}}
@@ -65,6 +67,21 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- end -}}
 {{- if and .Values.webConfig.clientCertificates (not .Values.webConfig.tls) -}}
 {{- fail "webConfig.clientCertificates goes with webConfig.tls: there are no client certificates without TLS" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+A variable that stands twice among a container's is refused by a server-side apply, and the last one counts elsewhere.
+*/}}
+{{- define "kshadow.checkEnv" -}}
+{{- $names := concat .own (keys .secretEnv) -}}
+{{- range .extraEnv }}{{ $names = append $names .name }}{{ end -}}
+{{- $seen := dict -}}
+{{- range $names -}}
+{{- if hasKey $seen . -}}
+{{- fail (printf "%s: %s is given twice, or is one that the chart sets" $.where .) -}}
+{{- end -}}
+{{- $_ := set $seen . true -}}
 {{- end -}}
 {{- end -}}
 

@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import click
+import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from agent import __version__
 from agent.cli.main import cli
 from agent.cli.run_options import RUN_OPTIONS as OPTIONS
+from agent.config.options import MinDuration, Size
 from tests.generate import chart_readme, chart_schema
 from tests.live.helm.chart.rendering import CHART, LIBRARY
 
@@ -34,6 +37,30 @@ def _defined(template: str, name: str) -> Any:
 
 def test_the_schema_has_the_options_of_today() -> None:
     assert chart_schema.FILE.read_text() == chart_schema.text()
+
+
+_DURATIONS = [
+    *("0s", "500ms", "999ms", "01000ms", "1s", "9s", "10s", "9999ms", "10000ms", "59s", "60s", "59999ms", "60000ms"),
+    *("100s", "0m", "1m", "0h", "007h", "1d", "1w", "1m30s", "never", "", "5", "5 s", "1y", "-5s"),
+]
+_TEXTS = [*("0-24,30", "7", "1-", "a", "1GiB", "5mb", "1e6", "1KiBs", "GiB"), *_DURATIONS]
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, it in OPTIONS.items() if isinstance(it.type, MinDuration | Size) or n == "partitions"]
+)
+def test_the_schema_takes_what_the_agent_does(name: str) -> None:
+    """A pod that refuses its settings is a pod in a crash loop."""
+    schema = Draft202012Validator(chart_schema.schema_of(OPTIONS[name]))
+    assert [it for it in _TEXTS if schema.is_valid(it)] == [it for it in _TEXTS if _is_taken(name, it)]
+
+
+def _is_taken(name: str, text: str) -> bool:
+    try:
+        OPTIONS[name].type.convert(text, None, None)
+    except click.BadParameter:
+        return False
+    return True
 
 
 def test_the_readmes_have_the_values_of_today() -> None:

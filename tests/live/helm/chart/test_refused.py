@@ -33,6 +33,8 @@ _BY_SCHEMA = [
     Wrong({"config": {"lag": "no"}}, "at '/config/lag': got string, want boolean"),
     Wrong({"config": {"lag-interval": 60}}, "at '/config/lag-interval': got number, want string"),
     Wrong({"config": {"lag-interval": "1 minute"}}, "at '/config/lag-interval': '1 minute' does not match pattern"),
+    Wrong({"config": {"history-samples": "5s"}}, "at '/config/history-samples': '5s' does not match pattern"),
+    Wrong({"config": {"spool-size": "1GB or so"}}, "at '/config/spool-size': '1GB or so' does not match pattern"),
     Wrong({"config": {"admin-rate": 5000}}, "at '/config/admin-rate': maximum: got 5,000, want 1,000"),
     Wrong({"config": {"granularity": "member"}}, "value must be one of 'group', 'topic', 'partition'"),
     Wrong({"config": {"deny-group": "tmp"}}, "at '/config/deny-group': got string, want array"),
@@ -85,6 +87,15 @@ _BY_TEMPLATES = [
     Wrong({"mode": "statefulset", "persistence": {"existingClaim": "a"}}, "each shard of a statefulset has"),
     Wrong({"persistence": {"existingClaim": "a", "type": "emptyDir"}}, "and emptyDir was given"),
     Wrong({"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}, "would be scraped twice"),
+    Wrong(
+        {"kafka": {"secretEnv": {"KSHADOW_CONFIG": {"name": "s", "key": "k"}}}},
+        "kafka.secretEnv and extraEnv: KSHADOW_CONFIG is given twice, or is one that the chart sets",
+    ),
+    Wrong(
+        {"kafka": {"secretEnv": {"A": {"name": "s", "key": "k"}}}, "extraEnv": [{"name": "A", "value": "b"}]},
+        "kafka.secretEnv and extraEnv: A is given twice",
+    ),
+    Wrong({"spark": {"extraEnv": [{"name": "HOME"}]}}, "spark.secretEnv and spark.extraEnv: HOME is given twice"),
     Wrong({"webConfig": {"tls": True}}, "webConfig.secretName is needed, the Secret that holds it"),
     Wrong(
         {"webConfig": {"secretName": "a", "clientCertificates": True}},
