@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
+NO_SUCH_ADDRESS = (
+    "; all groups are at /api/v1/groups, below a group are /timeline and /rollouts, and / in a group's name is %2F"
+)
+"""What is added where the address may be meant as another than a group's."""
 
 
 class AnyPath(Convertor[str]):
@@ -102,6 +106,8 @@ def application(
 
     large: dict[str, Callable[[Request], Response]] = {
         "/": lambda request: pages().home(request),
+        # Who shortens a group's address means all of them; `/groups/` is the group without a name.
+        "/groups": lambda request: RedirectResponse(f"./?{request.url.query}".rstrip("?")),
         "/findings": lambda request: pages().findings(request),
         "/groups/{group:anything}": group_page,
         "/api/v1/status": answers.status,
@@ -195,7 +201,9 @@ def _group(replays: Replays, agent: ServedQueries, request: Request) -> Response
     if sent.endswith(ROLLOUTS):
         return _rollouts(replays, agent, name.removesuffix(ROLLOUTS.decode()), request)
     form = agent.describe(name)
-    return _no_such_group(agent, name) if form is None else AsciiJSONResponse(form)
+    if form is None:
+        return _no_such_group(agent, name, NO_SUCH_ADDRESS if b"/" in sent or not sent else "")
+    return AsciiJSONResponse(form)
 
 
 def _findings(agent: GroupQueries, request: Request) -> Response:
@@ -261,9 +269,9 @@ def _limit(text: str | None) -> int:
     return min(int(text), MAX_EVENTS)
 
 
-def _no_such_group(agent: ServedQueries, group: str) -> Response:
+def _no_such_group(agent: ServedQueries, group: str, hint: str = "") -> Response:
     unseen = agent.unseen_reason(group)
-    return error_response(404, NO_SUCH_GROUP if unseen is None else NO_KNOWN_GROUP + printable(unseen))
+    return error_response(404, NO_SUCH_GROUP + hint if unseen is None else NO_KNOWN_GROUP + printable(unseen))
 
 
 def _health(health: Health, request: Request) -> Response:

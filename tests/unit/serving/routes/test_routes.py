@@ -110,8 +110,21 @@ def test_elsewhere(caught_up: Client) -> None:
     for route in ("/api/v1/groups/nobody", "/api/v1/groups/", "/api/v1/groups/a/b", "/api/v2/groups", "/metrics/x"):
         answer = caught_up.get(route)
         assert answer.status_code == 404
-        assert answer.json()["error"] in ("no such group", "not found")
+        assert answer.json()["error"].partition(";")[0] in ("no such group", "not found")
     assert caught_up.post("/api/v1/groups").json() == {"error": "method not allowed"}
+
+
+def test_near_misses_of_a_groups_address(caught_up: Client) -> None:
+    """The addresses beside it are named; a plain name is just unknown."""
+    for route in ("", "ads-eos/", "ads-eos/time", "a/b/c"):
+        error = caught_up.get(f"/api/v1/groups/{route}").json()["error"]
+        assert error.startswith("no such group; all groups are at /api/v1/groups, below a group are /timeline")
+    assert caught_up.get("/api/v1/groups/a%2Fb").json() == {"error": "no such group"}
+
+
+def test_groups_without_a_name_are_all_of_them(caught_up: Client) -> None:
+    answer = caught_up.get("/groups?q=f", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "./?q=f")
 
 
 @pytest.mark.parametrize(
