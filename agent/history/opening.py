@@ -29,6 +29,7 @@ from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import NO_HISTORY, HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns, check_names
 from agent.history.parquet_directory import DATE, DELTA_LOG, ParquetDirectory
+from agent.persistence.export.filesystems import store_error_text
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
 from agent.persistence.export.log_clock import LogClock, decode_clock
 
@@ -300,16 +301,11 @@ def _deltalake(path: str) -> Iterator[Any]:
     try:
         yield deltalake
     except OSError as error:
-        reason = _one_line(error)
+        reason = store_error_text(error)
         is_missing = "status code 404" in reason
         raise (HistoryError if is_missing else HistoryUnreachable)(f"{path}: cannot be read: {reason}") from None
     except deltalake.exceptions.DeltaError as error:
-        raise HistoryError(f"{path}: the Delta table cannot be read here: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    """What clients of stores say, some for a terminal, in colours and lines."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
+        raise HistoryError(f"{path}: the Delta table cannot be read here: {store_error_text(error)}") from None
 
 
 @contextmanager
@@ -323,7 +319,7 @@ def _asking(path: str) -> Iterator[None]:
     except Exception as error:
         if type(error) is OSError and error.errno is None:
             raise  # pyarrow's, of a file that is damaged
-        raise HistoryUnreachable(f"{path}: cannot be read: {_one_line(error)}") from None
+        raise HistoryUnreachable(f"{path}: cannot be read: {store_error_text(error)}") from None
 
 
 def _store(path: str) -> tuple[Any, str]:

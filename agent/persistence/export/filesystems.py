@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +28,20 @@ class Filesystem(Protocol):
 
         Raises whatever the store raises.
         """
+
+
+def store_error_text(error: Exception) -> str:
+    """What a store's client says, as one line: some write for a terminal, in colours and lines.
+
+    A bucket of another region than was asked for is all that S3's redirections mean, and no client says what to do.
+    """
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
+    is_redirected = isinstance(error, OSError) and error.errno == getattr(errno, "EREMCHG", -1)
+    if not is_redirected and "redirect without LOCATION" not in text:
+        return text
+    answer = getattr(error.__cause__, "response", {})
+    region = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region", "another region")
+    return f"{text}: the bucket is in {region}: set AWS_REGION and AWS_DEFAULT_REGION to its region"
 
 
 def open_filesystem(url: str) -> Filesystem:

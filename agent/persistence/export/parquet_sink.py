@@ -17,7 +17,7 @@ from typing import Any
 
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
-from agent.persistence.export.filesystems import LocalFilesystem, open_filesystem, require_module
+from agent.persistence.export.filesystems import LocalFilesystem, open_filesystem, require_module, store_error_text
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
@@ -59,7 +59,9 @@ class ParquetSink:
                 self._place.put(name, self._file(rows))
             except Exception as error:
                 # Stores raise what they like: OSError, botocore's, HTTP clients'.
-                raise SinkDown(f"writing {name} to {self._url}: {type(error).__name__}: {error}") from error
+                raise SinkDown(
+                    f"writing {name} to {self._url}: {type(error).__name__}: {store_error_text(error)}"
+                ) from error
         return refused
 
     def tell_clock(self, clock: LogClock) -> None:
@@ -67,7 +69,9 @@ class ParquetSink:
         try:
             self._place.put(clock.file_name, clock.encode())
         except Exception as error:
-            raise SinkDown(f"writing {clock.file_name} to {self._url}: {type(error).__name__}: {error}") from error
+            raise SinkDown(
+                f"writing {clock.file_name} to {self._url}: {type(error).__name__}: {store_error_text(error)}"
+            ) from error
 
     def close(self) -> None:
         """Nothing is held open."""

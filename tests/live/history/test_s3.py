@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from unittest import mock
 
 import pyarrow.dataset as ds
@@ -18,6 +20,8 @@ from deltalake import write_deltalake
 
 from agent.common.units import DAY_MS
 from agent.history.tables import ROLLED_UP
+from agent.persistence.export.errors import SinkDown
+from agent.persistence.export.filesystems import store_error_text
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from tests import ROOT
@@ -73,6 +77,47 @@ def test_parquet_and_delta_on_s3_are_as_they_are_here(tmp_path: Path) -> None:
     ]
     assert json.loads(answers[0])[0]["rebalances"] > 0
     assert answers[1:] == answers[:1] * 2
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """S3 of a region where the bucket is not."""
+
+    class Redirection(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<Error><Code>PermanentRedirect</Code><Message>Use the\nspecified endpoint.</Message></Error>"
+            self.send_response(301)
+            self.send_header("x-amz-bucket-region", "eu-west-1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else body)
+
+        do_HEAD = do_PUT = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirection) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("connects_anew", "elsewhere")
+def test_a_bucket_of_another_region() -> None:
+    """Botocore's words, which name an endpoint that they do not have, and what to set."""
+    done = kshadow("timeline", "a", "--from", f"s3://{BUCKET}/history")
+    assert done.exit_code == 3
+    what_to_do = "the bucket is in eu-west-1: set AWS_REGION and AWS_DEFAULT_REGION to its region\n"
+    assert done.stderr.endswith(f"specified endpoint.: {what_to_do}")
+    with pytest.raises(SinkDown, match="set AWS_REGION and AWS_DEFAULT_REGION"):
+        ParquetSink(f"s3://{BUCKET}/history").tell_clock(LogClock("agent", None, START_MS))
+    # delta-rs lets no other thread of a process run while it waits.
+    text = "Generic S3 error - Received redirect without LOCATION, this normally indicates …"
+    assert store_error_text(OSError(text)).endswith(
+        "is in another region: set AWS_REGION and AWS_DEFAULT_REGION to its region"
+    )
 
 
 def test_a_bucket_that_is_not_there_is_told_in_one_line() -> None:
