@@ -25,25 +25,26 @@ LONGEST_KEPT_KEY = 1_024
 _PAYLOAD_CLASSES = {message.__name__: message for pair in PAYLOADS.values() for message in pair}
 
 
-def decoded(path: str, *, expand: bool, on_problem: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """Every record of a PATH in the contract's form, what cannot be decoded among them.
+_Item = RawRecord | PayloadLine | LineProblem | SegmentProblem
+
+
+def decoded(path: str, *, expand: bool) -> Iterator[dict[str, Any]]:
+    """Every record of a PATH in the contract's form, what cannot be decoded among them, in its place.
 
     Raises `SourceError` for a path that holds no records at all.
     """
-    for item in _items(path, on_problem):
+    for item in _items(path):
         yield _form(item, expand=expand)
 
 
-def _items(path: str, on_problem: Callable[[str], None]) -> Iterator[RawRecord | PayloadLine | LineProblem]:
-    """All that has a row; of the others it is said what is wrong."""
+def _items(path: str) -> Iterator[_Item]:
+    """All that has a row."""
     for item in raw_records(path):
-        if not isinstance(item, SegmentProblem):
+        if not (isinstance(item, SegmentProblem) and item.harmless):
             yield item
-        elif not item.harmless:
-            on_problem(str(item))
 
 
-def _form(item: RawRecord | PayloadLine | LineProblem, *, expand: bool) -> dict[str, Any]:
+def _form(item: _Item, *, expand: bool) -> dict[str, Any]:
     match item:
         case RawRecord():
             return record_form(item, expand=expand)
@@ -51,11 +52,11 @@ def _form(item: RawRecord | PayloadLine | LineProblem, *, expand: bool) -> dict[
             return _payload_form(item)
         case LineProblem():
             return _line_form(item)
+        case SegmentProblem():
+            return _damage_form(item)
 
 
-def decoded_lines(
-    path: str, *, expand: bool, on_problem: Callable[[str], None], to_text: Callable[[Any], str]
-) -> Iterator[tuple[str, bool]]:
+def decoded_lines(path: str, *, expand: bool, to_text: Callable[[Any], str]) -> Iterator[tuple[str, bool]]:
     """The same as lines of JSON, with whether it could be decoded. `to_text`: writes a value as JSON on one line.
 
     Nearly all are commits: of these the line is made of numbers and their keys' texts, several times as fast.
@@ -65,7 +66,7 @@ def decoded_lines(
     def key_text(key: bytes) -> str | None:
         return None if read_commit_key(key) is None else to_text(_key_form(key))
 
-    for item in _items(path, on_problem):
+    for item in _items(path):
         if isinstance(item, RawRecord) and not item.control:
             key, value = item.key, item.value
             if key is not None and value is not None and has_fixed_layout(value) and len(key) <= LONGEST_KEPT_KEY:
@@ -121,6 +122,19 @@ def _line_form(problem: LineProblem) -> dict[str, Any]:
         "offset": None,
         "line": problem.line,
         "error": {"kind": "bad_line", "message": str(problem)},
+        "keyHex": None,
+        "valueHex": None,
+    }
+
+
+def _damage_form(problem: SegmentProblem) -> dict[str, Any]:
+    """A piece of a file whose records cannot be told apart. An offset that stands there may be damaged too."""
+    return {
+        "partition": problem.partition,
+        "offset": problem.offset if problem.offset is not None and problem.offset >= 0 else None,
+        "file": str(problem.path),
+        "byte": problem.position,
+        "error": {"kind": str(problem.kind), "message": str(problem)},
         "keyHex": None,
         "valueHex": None,
     }

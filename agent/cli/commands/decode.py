@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent.cli.options import SOURCE_PATH, option, output_option
-from agent.cli.output import Column, flush_output, line_text, print_lines, print_rows, warn
+from agent.cli.output import Column, line_text, print_lines, print_rows, warn
 from agent.cli.text import MAX_LIST, iso_time, json_text
 from agent.common.text import printable_truncated
 
@@ -39,8 +39,8 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
     PATH is a .log segment, a directory __consumer_offsets-N, a directory that holds such directories, an
     .ndjson file of {"key": hex, "value": hex|null}, or - for such lines on standard input.
 
-    A record that cannot be decoded is printed too, with the reason and its bytes. A damaged batch of a file, whose
-    records cannot be told apart, is named on standard error. The exit code is then 1.
+    A record that cannot be decoded is printed too, with the reason and its bytes. So is a damaged piece of
+    a file, whose records cannot be told apart, with its place. The exit code is then 1.
 
     \b
     Examples:
@@ -51,29 +51,23 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
     from agent.runtime.decoding import decoded, decoded_lines
     from agent.runtime.offline import check_readable, is_single_use
 
-    undecodable = unreadable = 0
+    undecodable = 0
 
     expand = payloads == "expand"
 
     def rows() -> Iterator[JsonObject]:
         nonlocal undecodable
         for path in paths:
-            for row in decoded(path, expand=expand, on_problem=problem):
+            for row in decoded(path, expand=expand):
                 undecodable += "error" in row
                 yield row
 
     def lines() -> Iterator[str]:
         nonlocal undecodable
         for path in paths:
-            for line, is_sound in decoded_lines(path, expand=expand, on_problem=problem, to_text=line_text):
+            for line, is_sound in decoded_lines(path, expand=expand, to_text=line_text):
                 undecodable += not is_sound
                 yield line
-
-    def problem(text: str) -> None:
-        nonlocal unreadable
-        unreadable += 1
-        flush_output()
-        warn(text)
 
     with source_errors_reported():
         check_readable(paths)
@@ -82,12 +76,8 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
         else:
             print_rows(map(_for_table, rows()) if output == "table" else rows(), output, _COLUMNS, empty="no records")
     if undecodable:
-        what = "1 record" if undecodable == 1 else f"{undecodable} records"
+        what = "1 record or piece" if undecodable == 1 else f"{undecodable} records or pieces"
         warn(f'{what} could not be decoded: in the output with the reason, under "error"')
-    if unreadable:
-        what = "1 piece" if unreadable == 1 else f"{unreadable} pieces"
-        warn(f"{what} of the files could not be read, as said above; all else is in the output")
-    if undecodable or unreadable:
         ctx.exit(1)
 
 
@@ -96,6 +86,8 @@ def _for_table(row: JsonObject) -> JsonObject:
     from agent.core.wire.records import RECORD_TYPES
 
     match row:
+        case {"byte": byte, "error": {"message": message}}:
+            key, value = f"damaged from byte {byte}", message
         case {"error": {"message": message}}:
             key, value = f"undecodable {row.get('keyHex') or ''}", message
         case {"control": outcome}:

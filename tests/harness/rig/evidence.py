@@ -80,8 +80,7 @@ class Topic:
         self._commits: dict[str, list[tuple[int, Place]]] = defaultdict(list)
         self._holdings: dict[tuple[str, str], list[_Holding]] = defaultdict(list)
         self._poll_ms: dict[tuple[str, str], int] = {}
-        problems: list[str] = []
-        for record in decoded(str(segments), expand=True, on_problem=problems.append):
+        for record in decoded(str(segments), expand=True):
             self._take(record)
         for commits in self._commits.values():
             commits.sort()

@@ -18,6 +18,7 @@ from agent.runtime.decoding import decoded, decoded_lines
 from tests.unit.cli.running import DATA, SEGMENTS, kshadow, lines, ndjson, on_terminal
 from tests.unit.core.shadow import build as b
 from tests.unit.core.wire.vectors import ALL_OWN, CAPTURE, VECTORS, needs
+from tests.unit.presentation.schemas.strict import wrong
 
 VECTOR_FILES = [
     *(pytest.param(path, id=f"own-{path.stem}") for path in ALL_OWN),
@@ -128,7 +129,7 @@ def test_what_cannot_be_decoded(text: str, kind: str, key_hex: str | None, value
     good = line(GROUP_KEY, GROUP_VALUE)
     result = kshadow("decode", "-", stdin=f"{good}\n{text}\n{good}\n")
     assert result.exit_code == 1
-    assert result.stderr == '1 record could not be decoded: in the output with the reason, under "error"\n'
+    assert result.stderr == '1 record or piece could not be decoded: in the output with the reason, under "error"\n'
     first, bad, last = (json.loads(it) for it in lines(result))
     assert first["key"] == last["key"]
     assert (bad["error"]["kind"], bad["keyHex"], bad["valueHex"]) == (kind, key_hex, value_hex)
@@ -162,7 +163,7 @@ def test_lines_in_are_lines_out() -> None:
     texts = [str(it.values[0]) for it in BAD] * 3
     result = kshadow("decode", "-", stdin="\n".join(texts))
     assert len(lines(result)) == len(texts)
-    assert result.stderr.startswith("24 records could not be decoded")
+    assert result.stderr.startswith("24 records or pieces could not be decoded")
     table = kshadow("decode", "-", "-o", "table", stdin="\n".join(texts))
     assert (table.exit_code, len(lines(table))) == (1, len(texts) + 1)
 
@@ -178,12 +179,36 @@ def test_a_torn_segment_keeps_what_precedes(tmp_path: Path) -> None:
         result = kshadow("decode", path)
         got = lines(result)
         assert result.exit_code == 1
-        assert 0 < len(got) < len(every)
-        assert got == every[: len(got)]
-        said, summary = result.stderr.splitlines()
-        assert said.startswith(f"{segment}: byte ")
-        assert "torn" in said
-        assert summary == "1 piece of the files could not be read, as said above; all else is in the output"
+        assert 1 < len(got) <= len(every)
+        assert got[:-1] == every[: len(got) - 1]
+        torn = json.loads(got[-1])
+        assert (torn["partition"], torn["file"], torn["error"]["kind"]) == (42, str(segment), "torn")
+        assert torn["error"]["message"].startswith(f"{segment}: byte {torn['byte']}, offset {torn['offset']}: torn: ")
+        assert (
+            result.stderr == '1 record or piece could not be decoded: in the output with the reason, under "error"\n'
+        )
+
+
+def test_a_damaged_batch_has_a_row_where_it_is(tmp_path: Path) -> None:
+    """As its records would: those behind it follow."""
+    whole = (SEGMENTS / "__consumer_offsets-14" / "00000000000000000000.log").read_bytes()
+    second = 12 + int.from_bytes(whole[8:12])
+    directory = tmp_path / "__consumer_offsets-14"
+    directory.mkdir()
+    segment = directory / "00000000000000000000.log"
+    segment.write_bytes(whole[: second + 80] + b"\xff" + whole[second + 81 :])
+    every = [json.loads(it) for it in lines(kshadow("decode", SEGMENTS / "__consumer_offsets-14"))]
+    result = kshadow("decode", segment)
+    got = [json.loads(it) for it in lines(result)]
+    (at,) = (number for number, row in enumerate(got) if "error" in row)
+    damaged = got.pop(at)
+    first_behind = damaged["offset"] + len(every) - len(got)
+    assert got == [row for row in every if not damaged["offset"] <= row["offset"] < first_behind]
+    assert (at, damaged["byte"], damaged["error"]["kind"]) == (damaged["offset"], second, "crc")
+    assert wrong("record", damaged) == []
+    table = kshadow("decode", segment, "-o", "table")
+    assert (table.exit_code, len(lines(table))) == (1, len(got) + 2)
+    assert f"damaged from byte {second}" in table.stdout
 
 
 def test_zeros_behind_the_log_are_no_damage(tmp_path: Path) -> None:
@@ -240,8 +265,8 @@ def test_the_table_on_a_terminal() -> None:
 @pytest.mark.parametrize("path", VECTOR_FILES)
 def test_lines_are_the_rows(path: Path) -> None:
     """Commits are written without making rows of them."""
-    assert list(decoded_lines(str(path), expand=True, on_problem=pytest.fail, to_text=json_text)) == [
-        (json_text(row), "error" not in row) for row in decoded(str(path), expand=True, on_problem=pytest.fail)
+    assert list(decoded_lines(str(path), expand=True, to_text=json_text)) == [
+        (json_text(row), "error" not in row) for row in decoded(str(path), expand=True)
     ]
 
 
@@ -266,7 +291,7 @@ def test_lines_of_commits_of_strangers(tmp_path: Path) -> None:
     path.write_text("\n".join(texts), encoding="utf-8")
     for ascii_only in (False, True):
         to_text = partial(json_text, ascii_only=ascii_only)
-        found = list(decoded_lines(str(path), expand=True, on_problem=pytest.fail, to_text=to_text))
-        rows = list(decoded(str(path), expand=True, on_problem=pytest.fail))
+        found = list(decoded_lines(str(path), expand=True, to_text=to_text))
+        rows = list(decoded(str(path), expand=True))
         assert found == [(to_text(row), "error" not in row) for row in rows]
         assert {is_sound for _, is_sound in found} == {False, True}
