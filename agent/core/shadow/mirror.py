@@ -47,6 +47,10 @@ MAX_REJECTS = 100
 MIN_KNOWN_COMMITS = 256
 """Commits of known positions in a row, before the rest of a batch is tried as a whole again."""
 
+MAX_NAMES = 50_000
+"""Topics of which a partition keeps the names: those that its records have shown last. Ids are never used again, so
+where topics are made and deleted all the time there would be ever more of them."""
+
 LARGE_BYTES = 8_192
 """Of a group record's value: decoding one that is longer takes over a millisecond."""
 
@@ -99,7 +103,7 @@ class PartitionMirror:
         self.offsets = CommittedOffsets()
         self.moved = self.offsets.moved
         self.names: MutableMapping[Uuid, str] = {}
-        """Topic names by id, as the partition's own records have shown them."""
+        """Topic names by id, as the partition's own records have shown them: `MAX_NAMES` at most, the latest last."""
         self.names_version = 0
         """Raised where `names` changes."""
         self.next_offset = 0
@@ -270,7 +274,8 @@ class PartitionMirror:
         put_or_drop(self._leaving, fork._leaving, group)
         self.origins.adopt(fork.origins, group)
         assert isinstance(fork.names, ChainMap), "it is a fork"
-        self.names.update(fork.names.maps[0])
+        for topic_id, name in fork.names.maps[0].items():
+            self._learn_name(cast(Uuid, topic_id), name)
         self.names_version, self.next_offset = fork.names_version, fork.next_offset
         self.record_counts.update(fork.record_counts)
         self.error_counts.update(fork.error_counts)
@@ -431,8 +436,13 @@ class PartitionMirror:
 
     def _learn_name(self, topic_id: Uuid, name: str) -> None:
         if self.names.get(topic_id) != name:
-            self.names[topic_id] = name
             self.names_version += 1
+        # Anew, and so behind those that were shown before.
+        self.names.pop(topic_id, None)
+        self.names[topic_id] = name
+        # A fork has but those of one record before it is adopted.
+        if isinstance(self.names, dict) and len(self.names) > MAX_NAMES:
+            del self.names[next(iter(self.names))]
 
     # Views.
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
-from agent.core.shadow.mirror import MAX_REJECTS, PartitionMirror
+from agent.core.shadow.mirror import MAX_NAMES, MAX_REJECTS, PartitionMirror
 from agent.core.shadow.views import CommittedOffset
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
@@ -65,6 +65,24 @@ def test_deleting_one_offset_leaves_the_others() -> None:
 def test_a_commit_with_a_topic_id_names_the_topic() -> None:
     mirror = Log().add(commit("orders", version=4, id_of_topic=topic_id("orders")), commit("plain")).mirror()
     assert mirror.names == {topic_id("orders"): "orders"}
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_names_of_topics_that_were_shown_last_are_kept(forks: bool) -> None:
+    """Where topics are made anew all the time, nobody ever says that an id is gone."""
+    ephemeral = [f"test-{number}" for number in range(MAX_NAMES - 1)]
+    log = Log().add(b.c_topics("early", "steady"), b.c_topics(*ephemeral), b.c_topics("steady"), b.c_topics("last"))
+    mirror = PartitionMirror(log.partition)
+    for record in log.records:
+        if forks:
+            fork = mirror.fork(GROUP)
+            fork.replay(record)
+            mirror.adopt(fork, GROUP)
+        else:
+            mirror.replay(record)
+    assert len(mirror.names) == MAX_NAMES
+    assert list(mirror.names.values())[-2:] == ["steady", "last"]
+    assert not {"early", "test-0"} & set(mirror.names.values())
 
 
 # Anything else.
