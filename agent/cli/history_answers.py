@@ -18,7 +18,7 @@ from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
-from agent.history.errors import NO_HISTORY
+from agent.history.errors import NO_HISTORY, HistoryError
 from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
 from agent.history.rolling import AHEAD_MS
@@ -181,7 +181,7 @@ class HistoryAnswers(Answers):
         )
         # What one record shows stays in the order in which it was written. Where it was written again, in another
         # file, the longest of its listings has the order of all.
-        rows = (row_to_event(row) for batch in asked.to_arrow_reader(PORTION) for row in batch.to_pylist())
+        rows = (self._event(row) for batch in asked.to_arrow_reader(PORTION) for row in batch.to_pylist())
         listings: dict[tuple[int, int, int], list[list[JsonObject]]] = {}
         for place, listing in groupby(rows, key=_place):
             listings.setdefault(place, []).append(list(listing))
@@ -196,6 +196,15 @@ class HistoryAnswers(Answers):
                         events[key] = event
         # Two tellings may be of different times.
         return list(_of_first_times(sorted(events.values(), key=_place)))
+
+    def _event(self, row: JsonObject) -> JsonObject:
+        try:
+            return row_to_event(row)
+        except (ValueError, AttributeError, RecursionError) as error:
+            raise HistoryError(
+                f"event {row['event_id']!r} {self.where}: expected an event as kshadow writes it, its columns of JSON"
+                f" hold something else: {error}"
+            ) from None
 
 
 def _of_first_times(events: Iterable[JsonObject]) -> Iterator[JsonObject]:

@@ -92,19 +92,70 @@ def open_tables(db: Any, roots: Sequence[str], views: Mapping[str, View], days: 
     """
     with ExitStack() as pins:
         selects: dict[str, list[str]] = {folder: [] for folder in views}
+        files: dict[str, str] = {}
         with reading():
             for number, root in enumerate(roots):
-                for folder, select in _open_root(db, root, views, days, number, pins).items():
+                for folder, select in _open_root(db, root, views, days, number, pins, files).items():
                     selects[folder].append(select)
+        pins.enter_context(_naming_damaged(files))
         for folder, view in views.items():
             db.execute(f"CREATE VIEW {quoted(view.name)} AS {' UNION ALL BY NAME '.join(selects[folder])}")
         yield
 
 
+@contextmanager
+def _naming_damaged(files: Mapping[str, str]) -> Iterator[None]:
+    """Whose end is sound may be damaged before it, which is met as rows are read: DuckDB then says what, but not
+    always in which file, and by another name than people know."""
+    try:
+        yield
+    except Exception as error:
+        if not _may_be_damage(error):
+            raise
+        for path, name in files.items():
+            if (reason := _damage(path)) is not None:
+                raise HistoryError(f"{name}: expected a Parquet file, this one is damaged: {reason}") from error
+        if isinstance(error, pa.ArrowException | OSError):
+            raise HistoryError(f"the tables cannot be read: {store_error_text(error)}") from error
+        raise
+
+
+def _may_be_damage(error: Exception) -> bool:
+    """Not what is wrong with a query, nor what the system does not let be done."""
+    import duckdb
+
+    match error:
+        case duckdb.ProgrammingError():
+            return "Failed to read file" in str(error)
+        case duckdb.OutOfMemoryException() | duckdb.DataError() | duckdb.InterruptException():
+            return False
+        case OSError():
+            return type(error) is OSError and error.errno is None  # pyarrow's
+        case _:
+            return isinstance(error, duckdb.Error | pa.ArrowException)
+
+
+def _damage(path: str) -> str | None:
+    """What keeps the rows of a file from being read, None for nothing."""
+    try:
+        for _ in pq.ParquetFile(path).iter_batches():
+            pass
+    except (OSError, pa.ArrowException) as error:
+        return store_error_text(error)
+    return None
+
+
 def _open_root(
-    db: Any, root: str, views: Mapping[str, View], days: Bounds, number: int, pins: ExitStack
+    db: Any,
+    root: str,
+    views: Mapping[str, View],
+    days: Bounds,
+    number: int,
+    pins: ExitStack,
+    files: dict[str, str],
 ) -> dict[str, str]:
-    """The query of each table, by its folder."""
+    """The query of each table, by its folder; `files` takes each that is read, with the name by which people know
+    it."""
     places = {folder: f"{root.rstrip('/')}/{folder}" if folder else root for folder in views}
     here = None if (path := local_path(root)) is None else path.absolute()
     for folder, place in places.items():
@@ -125,12 +176,14 @@ def _open_root(
             schemas = _remote_schemas(places[folder], dataset, days)
             out[folder] = _of_dataset(db, raw, dataset, schemas, views[folder], days)
     elif here.is_file():
+        files[str(here)] = str(here)
         out = {folder: _of_files({str(here): str(here)}, view) for folder, view in views.items()}
     elif plain:
         pin = pins.enter_context(ParquetDirectory(here, tuple(plain)).pin(days.first, days.last))
         for folder in plain:
-            files = {str(file.path): str(here / file.path.relative_to(pin.root)) for file in pin.files(folder)}
-            out[folder] = _of_files(files, views[folder])
+            pinned = {str(file.path): str(here / file.path.relative_to(pin.root)) for file in pin.files(folder)}
+            files |= pinned
+            out[folder] = _of_files(pinned, views[folder])
     return out
 
 

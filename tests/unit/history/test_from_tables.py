@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -295,6 +296,45 @@ def test_a_file_that_lacks_a_column_is_refused_by_its_name(place: Place, tmp_pat
     done = kshadow("explain", place.group, "--from", history)
     assert done.exit_code == 2
     assert f"{file}: not the columns that are read: there is none of {name}" in done.stderr
+
+
+@pytest.mark.parametrize("column", ["event_id", "at_ms", "group"])
+def test_a_file_that_is_damaged_within_is_named(place: Place, tmp_path: Path, column: str) -> None:
+    """Its end, where the columns stand, is sound: that is met as rows are read."""
+    history = tmp_path / "history"
+    shutil.copytree(place.history, history)
+    file = sorted(history.rglob("*.parquet"))[-1]
+    found = pq.ParquetFile(file)
+    chunk = found.metadata.row_group(0).column(found.schema_arrow.names.index(column))
+    body = bytearray(file.read_bytes())
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    body[begin : begin + chunk.total_compressed_size] = b"\xa5" * chunk.total_compressed_size
+    file.write_bytes(body)
+    for arguments in (
+        ("findings", "--from", history),
+        ("timeline", place.group, "--from", history),
+        ("history", "query", "--history", history, f'SELECT max("{column}"::VARCHAR) FROM history'),
+        ("history", "rollup", "--history", history, "--out", tmp_path / "rollups"),
+    ):
+        done = kshadow(*arguments)
+        assert done.exit_code == 2, arguments
+        assert f"Error: {file}: expected a Parquet file, this one is damaged: " in done.stderr
+
+
+@pytest.mark.parametrize("text", ['{"a"', "[1]", "[" * 100_000])
+def test_an_event_with_something_else_in_it_is_named(place: Place, tmp_path: Path, text: str) -> None:
+    history = tmp_path / "history"
+    shutil.copytree(place.history, history)
+    file = sorted(history.rglob("*.parquet"))[-1]
+    table = pq.read_table(file, partitioning=None)
+    at = table.column_names.index("extra")
+    extra = pa.array([text] * table.num_rows, table.schema.field("extra").type)
+    pq.write_table(table.set_column(at, "extra", extra), file)
+    done = kshadow("findings", "--from", history)
+    assert done.exit_code == 2
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("Error: event '")
+    assert f"in {history}: expected an event as kshadow writes it, its columns of JSON hold something else: " in said
 
 
 def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
