@@ -33,10 +33,10 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "kshadow.fullname" .)) -}}
 {{- fail (printf "objects would be called %q: expected a letter first, then letters, digits and - (no dots), as a Service's name must be; set fullnameOverride" (include "kshadow.fullname" .)) -}}
 {{- end -}}
-{{- if not (or .Values.kafka.bootstrapServers .Values.config.clusters) -}}
+{{- if not (or .Values.kafka.bootstrapServers (.Values.config | default dict).clusters) -}}
 {{- fail "kafka.bootstrapServers is needed: the Kafka brokers to start from, such as --set kafka.bootstrapServers=kafka:9092 (or config.clusters with each cluster's bootstrap-server)" -}}
 {{- end -}}
-{{- if and .Values.kafka.bootstrapServers .Values.config.clusters -}}
+{{- if and .Values.kafka.bootstrapServers (.Values.config | default dict).clusters -}}
 {{- fail "kafka.bootstrapServers and config.clusters are both given: write each cluster's bootstrap-server into config.clusters, and leave kafka.bootstrapServers empty" -}}
 {{- end -}}
 {{- range regexSplit "," (.Values.kafka.bootstrapServers | default "") -1 -}}
@@ -45,12 +45,12 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- end -}}
 {{- end -}}
 {{- range $option, $value := include "kshadow.ownOptions" . | fromYaml -}}
-{{- if hasKey $.Values.config $option -}}
+{{- if hasKey ($.Values.config | default dict) $option -}}
 {{- fail (printf "config.%s: the chart sets that option; say it by the value %s" $option $value) -}}
 {{- end -}}
 {{- end -}}
 {{- include "kshadow-lib.checkProperties" (dict "where" "kafka.properties" "properties" .Values.kafka.properties) -}}
-{{- range $name, $cluster := .Values.config.clusters -}}
+{{- range $name, $cluster := (.Values.config | default dict).clusters -}}
 {{- if not (index $cluster "bootstrap-server") -}}
 {{- fail (printf "config.clusters.%s: bootstrap-server is needed: that cluster's brokers, such as kafka-%s:9092" $name $name) -}}
 {{- end -}}
@@ -74,7 +74,7 @@ Fails where values say what cannot be. Each message says what was expected and w
 A variable that stands twice among a container's is refused by a server-side apply, and the last one counts elsewhere.
 */}}
 {{- define "kshadow.checkEnv" -}}
-{{- $names := concat .own (keys .secretEnv) -}}
+{{- $names := concat .own (keys (.secretEnv | default dict)) -}}
 {{- range .extraEnv }}{{ $names = append $names .name }}{{ end -}}
 {{- $seen := dict -}}
 {{- range $names -}}
@@ -106,11 +106,11 @@ web-config: webConfig
 {{- end -}}
 {{- else -}}
 {{- range list "group" "partitions" "share-group" -}}
-{{- if hasKey $.Values.config . -}}
+{{- if hasKey ($.Values.config | default dict) . -}}
 {{- fail (printf "config.%s goes with mode: deployment; in a statefulset each agent reads its shard of the partitions, and both cannot say what is read" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (toString .Values.config.source) "admin" -}}
+{{- if eq (toString (.Values.config | default dict).source) "admin" -}}
 {{- fail "config.source: admin goes with mode: deployment; groups asked of the Admin API have no partitions to share out" -}}
 {{- end -}}
 {{- if .Values.persistence.existingClaim -}}

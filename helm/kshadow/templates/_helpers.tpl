@@ -45,7 +45,7 @@ Labels of every object; what is given in commonLabels cannot change those that s
   "app.kubernetes.io/managed-by" .Release.Service
   "app.kubernetes.io/part-of" "kshadow" -}}
 {{- $selector := include "kshadow.selectorLabels" . | fromYaml -}}
-{{- mergeOverwrite $own (deepCopy .Values.commonLabels) $selector | toYaml -}}
+{{- mergeOverwrite $own (deepCopy (.Values.commonLabels | default dict)) $selector | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -113,7 +113,7 @@ The ports in all bootstrap servers, each once, as YAML.
 */}}
 {{- define "kshadow.brokerPorts" -}}
 {{- $servers := list .Values.kafka.bootstrapServers -}}
-{{- range .Values.config.clusters }}{{ $servers = append $servers (index . "bootstrap-server") }}{{ end -}}
+{{- range (.Values.config | default dict).clusters }}{{ $servers = append $servers (index . "bootstrap-server") }}{{ end -}}
 {{- $ports := list -}}
 {{- range $servers | compact | join "," | splitList "," -}}
 {{- $ports = append $ports (trim . | splitList ":" | last | int) -}}
@@ -125,8 +125,8 @@ The ports in all bootstrap servers, each once, as YAML.
 The ports of all OTLP receivers, each once, as YAML; null for one that a variable names, of which the chart knows nothing.
 */}}
 {{- define "kshadow.otlpPorts" -}}
-{{- $endpoints := list .Values.config.otlp -}}
-{{- range .Values.config.clusters }}{{ $endpoints = append $endpoints (index . "otlp") }}{{ end -}}
+{{- $endpoints := list (.Values.config | default dict).otlp -}}
+{{- range (.Values.config | default dict).clusters }}{{ $endpoints = append $endpoints (index . "otlp") }}{{ end -}}
 {{- $ports := list -}}
 {{- range $endpoints | compact -}}
 {{- $place := regexFind "^[A-Za-z]+://[^/]*" (trim .) -}}

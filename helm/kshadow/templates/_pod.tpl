@@ -4,8 +4,8 @@ The pod of both modes: the template of a Deployment or StatefulSet.
 {{- define "kshadow.pod" -}}
 metadata:
   labels:
-    {{- mergeOverwrite (deepCopy .Values.podLabels) (omit (include "kshadow.labels" . | fromYaml) "helm.sh/chart") | toYaml | nindent 4 }}
-  {{- $annotations := deepCopy .Values.podAnnotations }}
+    {{- mergeOverwrite (deepCopy (.Values.podLabels | default dict)) (omit (include "kshadow.labels" . | fromYaml) "helm.sh/chart") | toYaml | nindent 4 }}
+  {{- $annotations := deepCopy (.Values.podAnnotations | default dict) }}
   {{- if .Values.rolloutOnConfigChange }}
   {{- $_ := set $annotations "checksum/config" (include "kshadow.config" . | sha256sum) }}
   {{- end }}

@@ -79,6 +79,31 @@ def test_every_value_is_in_the_schema_and_what_is_not_is_refused() -> None:
         _same_keys(whole, whole, _values(chart), "")
 
 
+_MAY_BE_NULL = {
+    *("topologySpreadConstraints", "podDisruptionBudget/maxUnavailable", "sidecarMonitor/selector"),
+    *("resources", "podSecurityContext", "securityContext", "spark/resources", "spark/operator", "kshadow-lib"),
+}
+"""What may be taken away: Kubernetes has a default of its own, or it is left out."""
+
+
+def test_what_a_chart_cannot_be_without_is_required() -> None:
+    """Helm drops a value that is null: a probe of 0 s, or no workload at all, were rendered from what was left."""
+    whole = json.loads((CHART / "values.schema.json").read_text())
+
+    def check(node: dict[str, Any], values: dict[str, Any], where: str) -> None:
+        if "$ref" in node:
+            node = whole["definitions"][node["$ref"].rsplit("/", 1)[1]]
+        for name, value in values.items():
+            place = f"{where}{name}"
+            if place in _MAY_BE_NULL or value in (None, "", {}, []):
+                continue
+            assert name in node["required"], place
+            if isinstance(value, dict):
+                check(node["properties"][name], value, f"{place}/")
+
+    check(whole, _values(), "")
+
+
 def _same_keys(whole: dict[str, Any], node: dict[str, Any], values: Any, where: str) -> None:
     if "$ref" in node:
         node = whole["definitions"][node["$ref"].rsplit("/", 1)[1]]

@@ -20,6 +20,11 @@ class Wrong(NamedTuple):
 
 _BY_SCHEMA = [
     Wrong({"mode": "daemonset"}, "at '/mode': value must be one of 'deployment', 'statefulset'"),
+    Wrong({"mode": None}, "missing property 'mode'"),
+    Wrong({"terminationGracePeriodSeconds": None}, "missing property 'terminationGracePeriodSeconds'"),
+    Wrong(
+        {"probes": {"liveness": {"periodSeconds": None}}}, "at '/probes/liveness': missing property 'periodSeconds'"
+    ),
     Wrong({"shards": 0}, "at '/shards': minimum: got 0, want 1"),
     Wrong({"shards": "three"}, "at '/shards': got string, want integer"),
     Wrong({"replicaCount": 3}, "additional properties 'replicaCount' not allowed"),
@@ -119,3 +124,10 @@ def test_a_secret_may_be_referred_to(helm4: Path, name: str) -> None:
     for reference in ("${KAFKA}", {"file": "/run/secrets/it"}):
         properties = {name: reference, "ssl.key.location": "/etc/key", "ssl.keystore.location": "/etc/store"}
         assert rendered(helm4, CHART, {"kafka": {"bootstrapServers": "kafka:9092", "properties": properties}})
+
+
+@pytest.mark.parametrize("name", ["config", "commonLabels", "podLabels", "podAnnotations"])
+def test_a_value_with_nothing_but_comments_in_it(helm4: Path, name: str) -> None:
+    """YAML's null, which Helm drops."""
+    kafka = {"bootstrapServers": "kafka:9092", "secretEnv": None}
+    assert rendered(helm4, CHART, {"kafka": kafka, name: None}) == rendered(helm4, CHART, {"kafka": kafka, name: {}})
