@@ -2,7 +2,7 @@
 
 Kubernetes sends SIGTERM and, 30 s later, SIGKILL. So all steps together have `TOTAL_S`; one that hangs is left where
 it is when its time is over, named in the log, and the next one begins. Should even that not come to its end,
-`Stopping` ends the process. A second signal ends it at once: whoever sends it does not want to wait.
+`Stopping` ends the process. A second signal, a moment later, ends it at once: whoever sends it does not want to wait.
 
 Signals are seen by a thread of their own, whatever the main thread does: it may sit in librdkafka for ten seconds.
 """
@@ -28,6 +28,9 @@ TOTAL_S = 20.0
 """For all steps: two thirds of what Kubernetes gives unless told, so that a late start of the stop fits too."""
 OVERTIME_S = 2.0
 """After how much more than that the process is ended from within."""
+ONE_REQUEST_S = 0.2
+"""Signals so close together are one request: who ends a process and its group (`timeout`, a wrapper that passes on
+what the terminal has sent to all) sends two at once."""
 LOG_TIMEOUT_S = 0.5
 """How long a line in the log may take where the process is ended: the log itself may hang."""
 
@@ -200,13 +203,17 @@ class Shutdown:
 
     def _came(self, number: signal.Signals) -> None:
         if self.is_requested:
-            if number is signal.SIGHUP:
+            if number is signal.SIGHUP or self._is_same_request():
                 # Of one terminal that goes both the kernel and the shell tell: nobody is in a hurry.
                 return
             _end(128 + number, "stopping: %s again; ending now", number.name)
         self._announcement = threading.Thread(target=log.info, args=("stopping: %s", number.name), daemon=True)
         self._announcement.start()
         self.request()
+
+    def _is_same_request(self) -> bool:
+        assert self._ends_at is not None, "it was requested"
+        return self._ends_at - time.monotonic() > self._total_s + OVERTIME_S - ONE_REQUEST_S
 
 
 def _seen_elsewhere(number: int, frame: FrameType | None) -> None:

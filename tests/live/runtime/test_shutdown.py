@@ -13,7 +13,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.runtime.shutdown import OVERTIME_S, Shutdown, ShutdownStep, StepOutcome, deadlines, run_steps
+from agent.runtime.shutdown import (
+    ONE_REQUEST_S,
+    OVERTIME_S,
+    Shutdown,
+    ShutdownStep,
+    StepOutcome,
+    deadlines,
+    run_steps,
+)
 from tests import ROOT
 
 PATIENCE_S = 20
@@ -100,11 +108,22 @@ def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None
         it.says("ready")
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited")
+        time.sleep(2 * ONE_REQUEST_S)
         it.it.send_signal(number)
         # The step would take longer.
         ended, err = it.ends(PATIENCE_S)
         assert ended == code
         assert f"stopping: {number.name} again; ending now" in err
+
+
+def test_two_signals_at_once_are_one_request() -> None:
+    """As `timeout` sends them, to the process and to its group: what is known is saved all the same."""
+    with process("nothing") as it:
+        it.says("ready")
+        it.it.send_signal(signal.SIGTERM)
+        it.it.send_signal(signal.SIGINT)
+        it.says("asked", "waited", "reader")
+        assert it.ends(PATIENCE_S)[0] == 0
 
 
 def test_the_main_thread_is_in_c() -> None:
@@ -114,6 +133,7 @@ def test_the_main_thread_is_in_c() -> None:
         time.sleep(0.3)
         it.it.send_signal(signal.SIGTERM)
         it.says("asked")
+        time.sleep(2 * ONE_REQUEST_S)
         it.it.send_signal(signal.SIGTERM)
         assert it.ends(PATIENCE_S)[0] == 143
 
