@@ -18,6 +18,8 @@ _SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HOST = re.compile(r"(?![0-9.]+\Z)[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+KAFKAS_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Topics into which brokers let nobody else write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +171,11 @@ def parse_snapshot_location(text: str) -> SnapshotLocation:
 
 
 def parse_topic(text: str) -> str:
-    """A topic's name."""
+    """The name of a topic that kshadow may write to."""
     if not TOPIC_NAME.fullmatch(text) or text in (".", ".."):
         raise ValueError(f"expected a topic's name (letters, digits, '.', '_' and '-'), got {text[:100]!r}")
+    if text in KAFKAS_TOPICS:
+        raise ValueError(f"expected a topic of kshadow's own, got {text!r}, into which only brokers write")
     return text
 
 

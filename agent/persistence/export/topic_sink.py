@@ -101,6 +101,7 @@ class TopicSink:
         self._conf, self._topic, self._create, self._patience_s = conf, topic, create, patience_s
         self._files = CertificateFiles(conf)
         self._checked = False
+        self._told_of_compaction = False
         self._smaller = 0
         self._one_by_one = False
         self._producer: Producer | None = None
@@ -306,7 +307,8 @@ class TopicSink:
         except KafkaException:
             return  # it takes the right DescribeConfigs, which we do not ask for
         policy = entries["cleanup.policy"].value or ""
-        if "compact" in policy:
+        if "compact" in policy and not self._told_of_compaction:
+            self._told_of_compaction = True
             log.warning(
                 "history topic %s has cleanup.policy=%s: of each group only the newest event will stay; set delete",
                 self._topic, policy,

@@ -96,6 +96,8 @@ def test_addresses(text: str, address: Address) -> None:
         ),  # 14
         (values.parse_topic, "..", "a topic's name"),  # 15
         (values.parse_topic, "a/b", "a topic's name"),  # 16
+        (values.parse_topic, "__consumer_offsets", "a topic of kshadow's own, got '__consumer_offsets'"),  # 16a
+        (values.parse_snapshot_location, "kafka:__consumer_offsets", "a topic of kshadow's own"),  # 16b: compacted
         (values.parse_cluster, "../x", "a name of at most 100 letters, digits"),  # 17
         (values.parse_cluster, ".", "a letter or digit first, got '.'"),  # 18
         (values.parse_cluster, "a" * 101, "at most 100"),  # 19

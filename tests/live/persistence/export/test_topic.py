@@ -239,10 +239,18 @@ def test_an_event_that_the_topic_does_not_take_is_refused_alone(
 
 
 def test_a_topic_that_is_compacted_is_told(conf: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    """Once, however often it is tried again: into this one only brokers write."""
     admin = AdminClient({**conf, "log_level": 0})
-    admin.create_topics([NewTopic("compacted", 1, config={"cleanup.policy": "compact"})])["compacted"].result(20)
-    TopicSink(conf, "compacted").write((encode_event(event(1), 0),))
-    assert "history topic compacted has cleanup.policy=compact: of each group only the newest event" in caplog.text
+    admin.create_topics([NewTopic("committed", 1)])["committed"].result(20)
+    consumer = Consumer({**conf, "group.id": "its-first"})
+    consumer.commit(offsets=[TopicPartition("committed", 0, 0)], asynchronous=False)
+    consumer.close()
+    sink = TopicSink(conf, "__consumer_offsets")
+    for _ in range(2):
+        with pytest.raises(SinkDown, match="Invalid topic"):
+            sink.write((encode_event(event(1), 0),))
+    said = "history topic __consumer_offsets has cleanup.policy=compact: of each group only the newest event"
+    assert caplog.text.count(said) == 1
 
 
 def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], tmp_path: Path) -> None:
