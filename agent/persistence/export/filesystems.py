@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import re
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +65,16 @@ class LocalFilesystem:
     def has(self, name: str) -> bool:
         """Whether something of that name is there."""
         return (self._root / name).exists()
+
+    def problem(self) -> str | None:
+        """What keeps files from being written here now: it is made if need be, and tried."""
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._root) as file:
+                file.write(b"kshadow")
+        except OSError as error:
+            return error.strerror or str(error)
+        return None
 
     def put(self, name: str, data: bytes) -> None:
         """Write it beside, sync, and give it its name."""

@@ -11,6 +11,7 @@ files: consumers tell by `event_id`. Columns: `agent.persistence.export.columns`
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -20,6 +21,8 @@ from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.filesystems import LocalFilesystem, open_filesystem, require_module, store_error_text
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
+
+log = logging.getLogger("kshadow.export")
 
 ROLL_S = 300.0
 FILE_EVENTS = 50_000
@@ -44,6 +47,9 @@ class ParquetSink:
             raise ExportMisconfigured(
                 f"{url}: expected a directory of Parquet, or none yet, got a Delta table: name another place"
             )
+        if isinstance(self._place, LocalFilesystem) and (problem := self._place.problem()) is not None:
+            # The first file comes after `roll_s`, which is long to wait for a word of a path that is misspelt.
+            log.warning("history sink parquet: %s cannot be written to: %s; events wait until it can", url, problem)
         self.batching = BatchLimits(file_events, FILE_BYTES, roll_s)
 
     def write(self, batch: Sequence[EncodedEvent]) -> Sequence[RejectedEvent]:

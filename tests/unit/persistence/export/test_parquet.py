@@ -210,8 +210,8 @@ def test_what_a_killed_process_left_is_not_read_and_goes_after_an_hour(tmp_path:
 
 def test_a_place_that_takes_nothing_is_down_and_leaves_nothing(tmp_path: Path) -> None:
     root = tmp_path / "history"
-    sink = ParquetSink(f"file://{root}")
     root.write_text("a file where a directory should be")
+    sink = ParquetSink(f"file://{root}")
     with pytest.raises(SinkDown, match=r"writing date=2026-11-18/\d+-\w+.parquet to file:///.*: NotADirectoryError"):
         sink.write(lines([event(1)]))
     root.unlink()
@@ -268,3 +268,14 @@ except ExportMisconfigured as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "history to Parquet needs the package pyarrow: pip install 'kshadow[parquet]'\n"
+
+
+def test_a_directory_that_cannot_be_written_to_is_told_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not with the first file, which comes after five minutes."""
+    ParquetSink(str(tmp_path / "to" / "come"))
+    assert caplog.text == ""
+    (tmp_path / "file").touch()
+    ParquetSink(str(tmp_path / "file" / "history"))
+    assert f"{tmp_path}/file/history cannot be written to: Not a directory; events wait until it can" in caplog.text
