@@ -71,13 +71,15 @@ class BrokerLogs:
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
         """Reads. Raises `SourcePathError` for a PATH that is no log."""
-        self._sources = [_BrokerLogFile(broker_log_file(Path(path)), utc) for path in paths]
+        self._sources: list[_BrokerLogFile] = []
         taken: set[Path] = set()
-        for source in self._sources:
-            for each in with_siblings(source.path):
-                if (real := each.resolve()) not in taken:
-                    taken.add(real)
-                    source.take(lines_of(each))
+        for source in [_BrokerLogFile(broker_log_file(Path(path)), utc) for path in paths]:
+            files = [it for it in with_siblings(source.path) if it.resolve() not in taken]
+            taken |= {it.resolve() for it in files}
+            for each in files:
+                source.take(lines_of(each))
+            if files:
+                self._sources.append(source)
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """What the broker says that coordinated it; the first that knows."""
@@ -86,8 +88,14 @@ class BrokerLogs:
     def report(self, say: Callable[[str], None]) -> None:
         """Say what is wrong with the logs."""
         for source in self._sources:
-            for words in source.problems().values():
+            problems = source.problems()
+            for words in problems.values():
                 say(words)
+            if not source.recognized and not problems:
+                say(
+                    f"broker log {source.path}: no line of the group coordinator was found in it: it is another log,"
+                    " in an encoding other than UTF-8, or of a broker that coordinated no group"
+                )
 
 
 class BrokerLogFollower(BackgroundThread):

@@ -105,6 +105,19 @@ def test_each_broker_has_its_own(tmp_path: Path) -> None:
         BrokerLogs([one, tmp_path / "3.log"], UTC)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_log_without_a_word_of_the_coordinator_is_told(tmp_path: Path, encoding: str) -> None:
+    """Else who names the wrong file takes what is inferred for what it states."""
+    wrong, right = tmp_path / "controller.log", tmp_path / "server.log"
+    line = stabilized(2, 4) if encoding == "utf-16" else "[2026-11-21 10:00:00,000] INFO Started (kafka.Kafka)\n"
+    wrong.write_text(line, encoding=encoding)
+    right.write_text(stabilized(2, 4))
+    said: list[str] = []
+    BrokerLogs([wrong, right, right], UTC).report(said.append)
+    (words,) = said
+    assert words.startswith(f"broker log {wrong}: no line of the group coordinator was found in it: ")
+
+
 def test_what_is_wrong_with_a_log_is_said(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(preparing(1, 3, "x") + stabilized(2, 4) + stabilized(3, 5)[:70] + "\n")
