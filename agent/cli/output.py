@@ -29,7 +29,6 @@ __all__ = [
     "cell",
     "echo",
     "errors_for_terminal",
-    "flush_output",
     "line_text",
     "print_lines",
     "print_rows",
@@ -120,11 +119,6 @@ def print_lines(lines: Iterable[str], *, at_once: bool) -> None:
             echo(line)
         else:
             _write(line + "\n")
-
-
-def flush_output() -> None:
-    """What was printed so far stands before what is said next."""
-    _flush()
 
 
 def print_value(value: Mapping[str, Any], output: str) -> None:
