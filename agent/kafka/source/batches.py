@@ -6,12 +6,15 @@ know transactions, other segments and the records themselves; those are aiokafka
 A batch (magic 2) is `baseOffset int64, batchLength int32, partitionLeaderEpoch int32, magic int8, crc uint32,
 attributes int16, …`; older messages (magic 0 and 1) have offset, length and magic at the same places. The CRC
 covers only what follows it (Kafka's DefaultRecordBatch), so base offset and length are checked by reason:
-offsets must be in the segment's range, and behind damage a frame must seem to begin.
+offsets must be in the segment's range, and behind damage a frame must seem to begin. Where none does, the next one is
+searched for whose CRC is right, with frames behind it up to the end of the file: keys and values are strangers', and
+one of them may look like a batch.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -32,6 +35,11 @@ _PREFIX_BYTES = 12  # what precedes the bytes that `length` counts
 _LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # an empty frame of each magic
 # No broker takes such a batch (message.max.bytes is 1 MiB unless raised): beyond it, a length is damage.
 _MOST_LENGTH = 1 << 28
+# A header of magic 2, with an offset below 2**56 and a length below `_MOST_LENGTH`.
+_SEEMS_HEADER = re.compile(rb"(?s)(?=\x00.{7}[\x00-\x0f].{7}\x02)")
+# Of all that seems to be a batch, so much is looked at in a search, and of sound ones so many that lead nowhere.
+_MOST_TRIED_BYTES = 1 << 28
+_MOST_OF_STRANGERS = 16
 # A segment's offsets are 32-bit numbers relative to its base offset (Kafka's LogSegment).
 _MOST_RELATIVE_OFFSET = (1 << 31) - 1
 
@@ -116,6 +124,7 @@ class BatchReader:
     def __init__(self, path: Path, partition: int, *, only: int = 0) -> None:
         self._path, self._partition, self._only = path, partition, only
         self._size = 0
+        self._last_base = -1
         named = path.stem.isdecimal() and len(path.stem) == 20
         self._least_offset = int(path.stem) if named else 0
         self._most_offset = self._least_offset + _MOST_RELATIVE_OFFSET if named else (1 << 63) - 1
@@ -196,11 +205,12 @@ class BatchReader:
                     except RECORD_ERRORS:
                         pass  # whoever takes the records out meets it again
                 yield batch
-                self.is_large = False
+                self._last_base, self.is_large = base, False
             else:
-                yield self._wrong_crc(frame, base, magic)
-                if not self._is_boundary(at + end):
-                    return
+                problem = self._wrong_crc(frame, base, magic)
+                yield problem
+                buffer, at, here, have = b"", self.position + problem.skipped_bytes, 0, 0
+                continue
             here = end
 
     def _unpacked(self, frame: bytes, attributes: int) -> Batch:
@@ -222,10 +232,9 @@ class BatchReader:
         return b"".join(pieces)
 
     def _wrong_crc(self, frame: bytes, base: int, magic: int) -> SegmentProblem:
-        trusted = self._is_boundary(self.position + len(frame))
+        skipped = self._damaged_bytes(self.position, len(frame))
         name, stands = ("CRC-32C", frame[17:21]) if magic == 2 else ("CRC-32", frame[12:16])
         message = f"expected a batch of {len(frame)} bytes with {name} 0x{stands.hex()}, its bytes have another"
-        skipped = len(frame) if trusted else None
         return self.problem(ProblemKind.CRC, self.position, base, skipped, message)
 
     def _shrunk(self, position: int) -> SegmentProblem:
@@ -250,7 +259,8 @@ class BatchReader:
             if self._is_zero(position):
                 return self._padding(position)
             message = f"expected a batch of {least} to {_MOST_LENGTH} bytes, its length field says {length}"
-            return self.problem(ProblemKind.GARBAGE, position, None, None, message)
+            skipped = self._damaged_bytes(position, None)
+            return self.problem(ProblemKind.GARBAGE, position, None, skipped, message)
         frame = _PREFIX_BYTES + length
         in_range = self._least_offset <= base <= self._most_offset
         if magic in _LEAST_LENGTH and in_range:
@@ -258,12 +268,68 @@ class BatchReader:
                 return None
             message = f"expected a batch of {frame} bytes, {self._size - position} are left in the file"
             return self.problem(ProblemKind.TORN, position, base, None, message)
-        skipped = frame if self._is_boundary(position + frame) else None
+        skipped = self._damaged_bytes(position, frame)
         if magic not in _LEAST_LENGTH:
             message = f"expected magic 0, 1 or 2, got {magic}"
             return self.problem(ProblemKind.GARBAGE, position, None, skipped, message)
         message = f"expected a base offset from {self._least_offset} to {self._most_offset}, got {base}"
         return self.problem(ProblemKind.OFFSET, position, base, skipped, message)
+
+    def _damaged_bytes(self, position: int, frame: int | None) -> int | None:
+        """How many bytes from here on are passed over: the frame of so many, if another seems to begin behind it,
+        else what is before the next batch; None is all the rest."""
+        if frame is not None and self._is_boundary(position + frame):
+            return frame
+        following = self._next_batch(position + 1)
+        return None if following is None else following - position
+
+    def _next_batch(self, position: int) -> int | None:
+        """Where, from here on, a batch begins that is sound, with frames behind it to the end of the file."""
+        looked_at = 0
+        while position < self._size and (found := self._sound_batch(position)) is not None:
+            at, behind = found
+            end = self._end_of_frames(behind)
+            if end == self._size:
+                return at
+            # A few that are none, of strangers. Else there is more damage, and each batch before it leads there.
+            looked_at += 1
+            position = behind if looked_at < _MOST_OF_STRANGERS else end
+        return None
+
+    def _sound_batch(self, position: int) -> tuple[int, int] | None:
+        """The first batch from here on whose CRC is right, and where it ends."""
+        handle, left = self._file.fileno(), _MOST_TRIED_BYTES
+        while position < self._size:
+            chunk = os.pread(handle, _CHUNK_BYTES + _HEAD.size, position)
+            for found in _SEEMS_HEADER.finditer(chunk):
+                if found.start() >= _CHUNK_BYTES or found.start() + _HEAD.size > len(chunk):
+                    break
+                at = position + found.start()
+                base, length, _, _ = _HEAD.unpack_from(chunk, found.start())
+                in_order = max(self._last_base + 1, self._least_offset) <= base <= self._most_offset
+                if not in_order or not _LEAST_LENGTH[2] <= length <= min(left, self._size - at - _PREFIX_BYTES):
+                    continue
+                left -= length
+                frame = os.pread(handle, _PREFIX_BYTES + length, at)
+                if DefaultRecordBatch(frame).validate_crc():
+                    return at, at + len(frame)
+            position += _CHUNK_BYTES
+        return None
+
+    def _end_of_frames(self, position: int) -> int:
+        """Where the frames end that follow from here, each behind the other; zeros to the end of the file belong to
+        them."""
+        while position < self._size:
+            head = os.pread(self._file.fileno(), _HEAD.size, position)
+            if not any(head) and self._is_zero(position):
+                return self._size
+            if len(head) < _HEAD.size:
+                return position + _HEAD.size
+            _, length, magic, _ = _HEAD.unpack(head)
+            if magic not in _LEAST_LENGTH or not _LEAST_LENGTH[magic] <= length <= _MOST_LENGTH:
+                return position
+            position += _PREFIX_BYTES + length
+        return position
 
     def _is_boundary(self, position: int) -> bool:
         """Whether a frame seems to begin here: behind damage, the only witness that the length was right.

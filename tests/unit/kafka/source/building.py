@@ -24,13 +24,17 @@ def value(offset: int) -> bytes:
     return f"value-{offset}".encode()
 
 
-def batch(base: int, count: int = 1, *, codec: int = NONE, producer: int | None = None) -> bytes:
-    """`count` records from offset `base` on, timestamps 1000 + offset; of a transaction with `producer`."""
+def batch(
+    base: int, count: int = 1, *, codec: int = NONE, producer: int | None = None, holding: bytes | None = None
+) -> bytes:
+    """`count` records from offset `base` on, timestamps 1000 + offset; of a transaction with `producer`. Each has
+    `holding` as its value, or one of its own."""
     identity = (0, -1, -1, -1) if producer is None else (1, producer, 0, 0)
     builder = DefaultRecordBatchBuilder(2, codec, *identity, 1 << 30)
     for index in range(count):
         offset = base + index
-        assert builder.append(index, 1000 + offset, key(offset), value(offset), []) is not None
+        its_value = value(offset) if holding is None else holding
+        assert builder.append(index, 1000 + offset, key(offset), its_value, []) is not None
     return at_offset(bytes(builder.build()), base)
 
 

@@ -68,8 +68,8 @@ def test_zero_padding_is_told_and_harmless(tmp_path, chunk):
 
 def test_zeros_with_something_behind_them_are_no_padding(tmp_path):
     records, (problem,) = committed(write(tmp_path, batch(0), bytes(100), batch(1)))
-    assert offsets(records) == [0]
-    assert (problem.kind, problem.harmless) == (ProblemKind.GARBAGE, False)
+    assert offsets(records) == [0, 1]
+    assert (problem.kind, problem.harmless, problem.skipped_bytes) == (ProblemKind.GARBAGE, False, 100)
     assert "its length field says 0" in problem.message
 
 
@@ -92,14 +92,47 @@ def test_old_messages_have_a_crc_too(tmp_path, magic):
     assert problem.kind is ProblemKind.CRC
 
 
-def test_where_no_batch_follows_the_segment_ends_and_the_next_is_read(tmp_path):
+@pytest.mark.parametrize("length", [85, -1, 0, 1 << 29])
+@pytest.mark.parametrize("end", [b"", bytes(500)], ids=["no padding", "zeros at the end"])
+def test_behind_a_length_that_cannot_be_the_next_batch_is_searched(tmp_path, chunk, length, end):
+    """85 is sane, and leads into the midst of the next batch."""
     broken = bytearray(batch(1))
-    struct.pack_into(">i", broken, 8, 85)  # a length that is sane, and leads into the midst of the next batch
-    write(tmp_path, batch(0), bytes(broken), batch(2), batch(3))
+    struct.pack_into(">i", broken, 8, length)
+    log = write(tmp_path, batch(0), bytes(broken), batch(2), batch(3), end)
+    for records, problems in (committed(log), raw(log)):
+        assert offsets(records) == [0, 2, 3]
+        assert problems[0].kind in (ProblemKind.CRC, ProblemKind.GARBAGE)
+        assert (problems[0].position, problems[0].skipped_bytes) == (len(batch(0)), len(broken))
+
+
+def test_bytes_that_are_missing_cost_their_batch(tmp_path, chunk):
+    log = write(tmp_path, batch(0), batch(1, 3)[:-7], batch(4, 2), batch(6))
+    records, (problem,) = committed(log)
+    assert offsets(records) == [0, 4, 5, 6]
+    assert problem.skipped_bytes == len(batch(1, 3)) - 7
+
+
+@pytest.mark.parametrize("behind", [b"", batch(900)[:40]], ids=["alone", "with a header behind it"])
+def test_a_batch_that_a_value_holds_is_none(tmp_path, chunk, behind):
+    """Names and metadata are strangers' bytes: who looks for a header behind damage may meet theirs."""
+    forged = batch(700) + behind
+    broken = bytearray(batch(1, holding=forged))
+    struct.pack_into(">i", broken, 8, -1)
+    records, (problem,) = committed(write(tmp_path, batch(0), bytes(broken), batch(2)))
+    assert offsets(records) == [0, 2]
+    assert problem.skipped_bytes == len(broken)
+
+
+def test_where_no_batch_follows_the_segment_ends_and_the_next_is_read(tmp_path):
+    broken, also = bytearray(batch(1)), bytearray(batch(2))
+    for it in (broken, also):
+        struct.pack_into(">i", it, 8, 85)
+        it[-1] ^= 1
+    write(tmp_path, batch(0), bytes(broken), bytes(also))
     records, (problem,) = committed(write(tmp_path, batch(4), base=4))
     assert offsets(records) == [0, 4]
     assert problem.kind is ProblemKind.CRC
-    assert problem.skipped_bytes == len(batch(1) + batch(2) + batch(3))
+    assert problem.skipped_bytes == len(broken + also)
 
 
 def test_a_later_magic_is_named(tmp_path):
