@@ -85,7 +85,9 @@ def test_examples_that_need_no_broker_run(
     (directory / "0.log").write_bytes(segment())
     logs = tmp_path / "logs"
     logs.mkdir()
-    (logs / "server.log").touch()
+    (logs / "server.log").write_text(
+        "[2026-11-21 10:00:00,000] INFO [GroupCoordinator 1]: Group g with generation 1 is now empty\n"
+    )
     problem = {"assignor": "range", "partitions": {"t": 1}, "members": {"m-1": {"topics": ["t"]}}}
     (tmp_path / "problems.ndjson").write_text(json.dumps(problem), encoding="ascii")
     (tmp_path / "kshadow.yaml").write_text("lag: false\n", encoding="ascii")

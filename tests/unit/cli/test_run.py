@@ -59,7 +59,8 @@ def test_a_property_that_was_read_already() -> None:
 @pytest.mark.usefixtures("process")
 def test_brokers_that_nobody_answers_for() -> None:
     """All at once: each waits for ten seconds."""
-    commands = (["run"], ["coordinator", "g"], ["describe", "g"], ["run", "--group", "g"])
+    run = ["run", "--listen", "127.0.0.1:0"]
+    commands = (run, ["coordinator", "g"], ["describe", "g"], [*run, "--group", "g"])
     processes = [spawn(*command, "--bootstrap-server", "localhost:1") for command in commands]
     for process in processes:
         out, err = process.communicate(timeout=60)
