@@ -80,7 +80,9 @@ def test_another_time_zone_is_noticed(log: Path) -> None:
     assert not any(event["observed"] for event in events if event["type"] == "rebalance")
 
 
-@pytest.mark.parametrize("command", [["replay", str(SEGMENTS)], ["run", "--bootstrap-server", "localhost:1"]])
+@pytest.mark.parametrize(
+    "command", [["replay", str(SEGMENTS)], ["run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0"]]
+)
 def test_wrong_usage(command: list[str], tmp_path: Path) -> None:
     result = kshadow(*command, "--broker-log", tmp_path / "nothing")
     assert (result.exit_code, result.stdout) == (2, "")

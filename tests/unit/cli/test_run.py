@@ -39,7 +39,7 @@ def test_no_interval_is_longer_than_a_thread_can_wait(option: str) -> None:
 def test_a_shard_that_the_host_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended in a traceback."""
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
-    result = kshadow("run", "--bootstrap-server", "localhost:1", "--shard", "auto/2")
+    result = kshadow("run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0", "--shard", "auto/2")
     assert result.exit_code == 2
     said = "--shard: shard auto/2: expected a host name that ends in a number below 2, got 'laptop'"
     assert said in " ".join(result.stderr.split())
