@@ -72,7 +72,7 @@ def each(value: int, days: tuple[str, ...] = DAYS, added: str | None = None) -> 
     return [(day, value, added) for day in days]
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("form", ["parquet", "delta", pytest.param("iceberg", marks=pytest.mark.thorough)])
 def test_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
     place = Place(spark, form, tmp_path)
     assert place.output.is_empty()

@@ -39,7 +39,7 @@ from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.ports import free_ports
 from tests.live.scenarios.fleet import Client, Fleet
-from tests.live.versions import COORDINATORS, NEWEST
+from tests.live.versions import NEWEST, NEWEST_ELSE_THOROUGH
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.admin_api.watching import LOGGED_MS, WatchedSightings
 from tests.waiting import until
@@ -83,7 +83,7 @@ class Live:
         return observed
 
 
-@pytest.fixture(scope="module", params=COORDINATORS)
+@pytest.fixture(scope="module", params=NEWEST_ELSE_THOROUGH)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     directory: Path = tmp_path_factory.mktemp("observed")
     properties = {

@@ -238,7 +238,7 @@ def test_ctrl_c_ends_everything(tmp_path):
             while len(clients_of(bootstrap)) < 10 and time.monotonic() < deadline:
                 time.sleep(0.1)
             demo.send_signal(signal.SIGINT)
-            _, errors = demo.communicate(timeout=30)
+            _, errors = demo.communicate(timeout=60)
         finally:
             demo.kill()
     assert re.search(r"^KeyboardInterrupt$", errors, re.MULTILINE)
