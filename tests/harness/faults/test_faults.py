@@ -17,8 +17,7 @@ pytestmark = pytest.mark.usefixtures("kafka")
 @pytest.mark.parametrize(
     ("name", "scale"),
     [
-        ("killed", Scale(times=2, seconds=40, groups=30)),
-        pytest.param("killed", Scale(times=2, seconds=60, groups=60), marks=pytest.mark.thorough),
+        ("killed", Scale(times=2, seconds=60, groups=60)),
         # The simulation plays these hundreds of times: tests/harness/deterministic.
         pytest.param("network-paused", Scale(times=2, seconds=60, groups=60), marks=pytest.mark.thorough),
         pytest.param("replicas", Scale(seconds=60, groups=60), marks=pytest.mark.thorough),
