@@ -14,6 +14,7 @@ from tests.live.versions import NEWEST
 SELECTION = ("crash", "deploy", "coop", "static", "scale", "removed_by_admin", "unsubscribe", "mixed")
 
 
+@pytest.mark.thorough  # tests/live/scenarios holds causes against the broker's own log
 @pytest.mark.usefixtures("kafka")
 def test_each_rebalance_is_reported_once_and_none_is_invented(tmp_path):
     if shutil.which("java") is None:

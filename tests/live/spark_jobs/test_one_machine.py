@@ -162,6 +162,7 @@ def test_the_rollups_are_the_same(spark: SparkSession, place: Place) -> None:
     rows.unpersist()
 
 
+@pytest.mark.thorough  # the rollups that it is made of are the same, above
 def test_a_report_that_spark_reads_is_the_same(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     middle = START_MS + DAY_MS + DAY_MS // 2
     job = Report(
