@@ -83,6 +83,9 @@ class LookedOffsets(NamedTuple):
     offsets: Sequence[int]
 
 
+_GONE: Slot = ("", -1)
+"""Stands for the topic and partition of a position that is gone: no client's can be the same object."""
+
 NOT_LOOKED = LookedOffsets(-1, ())
 NEVER_LOWER = (1 << 63) - 1
 
@@ -102,11 +105,11 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
         """By raw key."""
-        # By number: the newest raw value, how often it was committed, and whose it is; no slot: it is gone.
+        # By number: the newest raw value, how often it was committed, and whose it is.
         self._values = CommitTable()
         self._counts = array("q")
         self._group_of: list[str] = []
-        self._slot_of: list[Slot | None] = []
+        self._slot_of: list[Slot] = []
         self._free: list[int] = []
         """Numbers that are no group's."""
         self._groups: dict[str, array[int]] = {}
@@ -210,30 +213,29 @@ class CommittedOffsets:
         return number
 
     def _note_moved(self, number: int, raw_value: bytes) -> None:
-        group, slot = self._group_of[number], self._slot_of[number]
-        if slot is not None and group in self.moved.groups:
-            self.moved.note(group, slot, raw_value)
+        group = self._group_of[number]
+        if group in self.moved.groups:
+            self.moved.note(group, self._slot_of[number], raw_value)
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
         number = self._numbers.pop(raw_key, None)
-        slot = None if number is None else self._slot_of[number]
-        if number is None or slot is None:
+        if number is None:
             return None
         (commit,) = self._values.commits([number])
         self._values.clear(number)
-        self._counts[number], self._slot_of[number] = 0, None
+        self.moved.drop(group, self._slot_of[number])
+        self._counts[number], self._slot_of[number] = 0, _GONE
         if self._fresh is not None:
             self._fresh.pop(number, None)
         self.version += 1
-        self.moved.drop(group, slot)
         numbers, gone = self._groups[group], self._gone.get(group, 0) + 1
         if 2 * gone < len(numbers):
             self._gone[group] = gone
             return commit
         self._gone.pop(group, None)
-        self._free += [it for it in numbers if self._slot_of[it] is None]
-        kept = array("i", [it for it in numbers if self._slot_of[it] is not None])
+        self._free += [it for it in numbers if self._slot_of[it] is _GONE]
+        kept = array("i", self._positions(group))
         if kept:
             self._groups[group] = kept
         else:
@@ -244,7 +246,7 @@ class CommittedOffsets:
         """The numbers of a group's positions, each with its topic and partition."""
         numbers = self._groups.get(group, ())
         slots = map(self._slot_of.__getitem__, numbers)
-        return {number: slot for number, slot in zip(numbers, slots, strict=True) if slot is not None}
+        return {number: slot for number, slot in zip(numbers, slots, strict=True) if slot is not _GONE}
 
     def track_touched(self) -> None:
         """From now on remember which positions were committed, for `take_touched`."""
@@ -266,8 +268,6 @@ class CommittedOffsets:
         slots = map(self._slot_of.__getitem__, numbers)
         last, found, last_ms, last_count = None, dict[tuple[str, int], Position](), 0, 0
         for slot, group, offset, commit_ms, count in zip(slots, groups, offsets, times_ms, counts, strict=True):
-            if slot is None:
-                continue
             if group is not last:
                 # A client commits its partitions together.
                 last, found = group, out.setdefault(group, {})
