@@ -458,7 +458,7 @@ def _alive_ms(member: Member, how: Departure | None) -> int | None:
     """When a member whose session ran out was alive last, by the group's clock; None of others."""
     if how is None or how.cause is not Cause.SESSION_TIMEOUT or how.departed_ms is None:
         return None
-    session_ms = member.session_timeout_ms
+    session_ms = how.session_timeout_ms
     return how.departed_ms - (PARAMETERS.kip848_session_timeout_ms if session_ms is None else session_ms)
 
 

@@ -91,16 +91,20 @@ def open_source(
 
             answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
         else:
-            from agent.cli.reading import Reading, answers_of_brokers, answers_of_files
+            from agent.cli.reading import Reading, answers_of_brokers, answers_of_files, with_sessions
             from agent.core.diagnosis.cluster import NO_ANALYZERS
 
             # To look for findings takes long.
             chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else NO_ANALYZERS
+            conf = None
+            if kind == "bootstrap_server":
+                conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
+            if history:
+                witness = with_sessions(witness, ctx.params.get("broker_config", ()), conf)
             reading = Reading(group=group, keep_events=history, chosen=chosen, recorder=recorder, witness=witness)
-            if kind == "from_path":
+            if conf is None:
                 answers = answers_of_files(from_path, until, reading, ctx.params["workers"])
             else:
-                conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
                 answers = answers_of_brokers(conf, until, reading, ctx.params["group_partitioner"], lag=lag)
         yield answers
         if is_reported and answers.report(warn):
@@ -143,6 +147,8 @@ def _history_opened(
         raise click.UsageError("--broker-log goes with records; the causes in history tables are told already")
     if typed(ctx, "analyzer_names", "tuned"):
         raise click.UsageError("--analyzers and --tune go with records; history tables hold what was found")
+    if typed(ctx, "broker_config"):
+        raise click.UsageError("--broker-config goes with records; the causes in history tables are told already")
     from agent.cli.history_answers import answers_of_history
 
     until = ctx.params.get("until")
@@ -158,6 +164,10 @@ _GOES_WITH: Mapping[str, tuple[tuple[str | None, ...], str]] = {
     "properties": (("bootstrap_server",), "--property goes with --bootstrap-server"),
     "command_config": (("bootstrap_server",), "--command-config goes with --bootstrap-server"),
     "group_partitioner": (("bootstrap_server", None), "--group-partitioner goes with --bootstrap-server"),
+    "broker_config": (
+        ("from_path", "bootstrap_server"),
+        "--broker-config goes with --from and --bootstrap-server; an agent has its own",
+    ),
     **dict.fromkeys(
         ("analyzer_names", "tuned"),
         (

@@ -189,7 +189,8 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool)
     analyzes = "analyzer_names" in ctx.params
     chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if analyzes else NO_ANALYZERS
     partitions = None if group is None else partitions_of_group(conf, ctx.params["group_partitioner"], group)
-    settings = replace(PLAIN_CLUSTER, lag=LagSettings(enabled=lag, interval_ms=10_000))
+    told = ctx.params.get("broker_config", ())
+    settings = replace(PLAIN_CLUSTER, lag=LagSettings(enabled=lag, interval_ms=10_000), broker_config=told)
     options = AgentOptions(conf=conf, settings=settings, partitions=partitions, analyzers=chosen)
     agent = Agent(options)
     try:

@@ -16,6 +16,7 @@ from agent.cli.session import session_of
 from agent.config.options import (
     ANALYZERS,
     BOOTSTRAP_SERVER,
+    BROKER_CONFIG,
     BROKER_LOG,
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
@@ -110,6 +111,7 @@ broker_options = combined(bootstrap_option, command_config_option, property_opti
 analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
 """`--analyzers` and `--tune`: what looks for findings, and how."""
 workers_option = option_of(WORKERS)
+broker_config_option = option_of(BROKER_CONFIG)
 broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
 """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
 
@@ -163,7 +165,7 @@ range_options = combined(
     option("--until", type=TIME, help="Only up to this time, written as for --since."),
 )
 """`--since` and `--until`, both included."""
-history_options = combined(source_options, range_options, analyzer_options)
+history_options = combined(source_options, range_options, analyzer_options, broker_config_option)
 """Of commands that tell what happened."""
 follow_options = combined(
     option(

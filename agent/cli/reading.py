@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, NamedTuple, TypedDict
 
 import click
@@ -13,7 +14,8 @@ from agent.cli.text import iso_time
 from agent.common.clock import now_ms
 from agent.common.timespec import TimeSpec
 from agent.core.diagnosis.cluster import AnalyzerSelection
-from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.external_evidence import CombinedEvidence, EvidenceSource, KnownSessions
+from agent.core.inference.session_settings import session_settings
 from agent.core.protocol.states import GroupType
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.read_limits import ReadLimit, UntilTime
@@ -33,6 +35,24 @@ class Reading(TypedDict):
     chosen: AnalyzerSelection
     recorder: GroupRecorder | None
     witness: EvidenceSource | None
+
+
+def with_sessions(
+    witness: EvidenceSource | None, told: tuple[tuple[str, str], ...], conf: dict[str, str] | None
+) -> EvidenceSource | None:
+    """What `witness` testifies, and what is known of the sessions that brokers set: as they say themselves, where
+    there are some (`conf`), and as was `told` by `--broker-config`."""
+    known = session_settings(dict(told))
+    if conf is not None:
+        from confluent_kafka import KafkaException
+
+        from agent.kafka.admin_api.session_settings import fetch_session_settings
+
+        with suppress(KafkaException):  # they are taken to be the default then
+            known = {**fetch_session_settings(conf), **known}
+    if witness is None:
+        return KnownSessions(known) if known else None
+    return CombinedEvidence([witness, KnownSessions(known)])
 
 
 def answers_of_files(path: str, until: TimeSpec | None, reading: Reading, workers: int | None) -> Answers:

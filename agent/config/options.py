@@ -123,6 +123,24 @@ class NameValue(click.ParamType[tuple[str, str]]):
         return dict(values)
 
 
+class BrokerConfig(NameValue):
+    """A setting of brokers of which the inference makes use, by Kafka's name for it."""
+
+    def __init__(self) -> None:
+        super().__init__("broker's setting", "NAME.ms=MILLISECONDS")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two, once checked."""
+        from agent.config.broker_settings import BROKER_SETTINGS, milliseconds_of
+
+        name, text = super().convert(value, param, ctx)
+        if name not in BROKER_SETTINGS:
+            self.fail(f"expected one of {', '.join(BROKER_SETTINGS)}, got {name!r}", param, ctx)
+        if milliseconds_of(text) is None:
+            self.fail(f"{name}: expected milliseconds, more than 0, got {text!r}", param, ctx)
+        return name, text
+
+
 class LibrdkafkaProperty(NameValue):
     """A librdkafka property. A value that is exactly `${NAME}` stands in the environment, as it may in the file."""
 
@@ -293,6 +311,14 @@ BROKER_LOG_TIMEZONE = OptionSpec(
     default="UTC",
     help="The time zone of broker logs whose times name none: UTC, local, +02:00, or Europe/Berlin.",
     goes_with=("broker-log",),
+)
+BROKER_CONFIG = OptionSpec(
+    ("--broker-config",),
+    type=BrokerConfig(),
+    multiple=True,
+    help="A session timeout that the brokers set, which the topic does not have, such as "
+    "group.consumer.session.timeout.ms=10000 [as the brokers say, else 45000]. Repeatable; separated in the "
+    "variable by blanks.",
 )
 WORKERS = OptionSpec(
     ("--workers",),

@@ -18,6 +18,7 @@ from agent.config.filters import check_pattern, check_topic_pattern
 from agent.config.options import (
     ANALYZERS,
     BOOTSTRAP_SERVER,
+    BROKER_CONFIG,
     BROKER_LOG,
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
@@ -412,6 +413,7 @@ class ClusterSettings:
     properties: tuple[tuple[str, str], ...] = _field(PROPERTY)
     read: ReadSettings = ReadSettings()
     broker_log: BrokerLogSettings = BrokerLogSettings()
+    broker_config: tuple[tuple[str, str], ...] = _field(BROKER_CONFIG)
     kubernetes: KubernetesSettings = KubernetesSettings()
     state_dir: str | None = option(
         "--state-dir",

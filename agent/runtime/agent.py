@@ -50,7 +50,14 @@ class Agent:
                 is_current=lambda: self.queries.ready().ready,
                 interval_s=options.settings.history.samples_s,
             )
-        watches = (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts, parts.transactions)
+        watches = (
+            parts.lags.watcher,
+            parts.lags.share_watcher,
+            self._sampler,
+            parts.rollouts,
+            parts.transactions,
+            parts.sessions,
+        )
         self._watches: list[BackgroundThread] = [it for it in watches if it is not None]
         """What begins once the topic was read to its end."""
 
@@ -60,6 +67,8 @@ class Agent:
         if options.broker_log is not None:
             options.broker_log.start()
         parts.reader.connect(timeout_s)
+        # What is read is told by them.
+        parts.sessions.ask()
         if options.exports is not None:
             options.exports.start()
         if parts.checkpointer is not None:

@@ -20,7 +20,7 @@ from agent.core.diagnosis.lag_source import LagSource
 from agent.core.events.counts import PartitionCounts
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.events.recent import PartitionRecentEvents
-from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.external_evidence import EvidenceSource, KnownSessions
 from agent.core.open_transactions import OpenTransaction, OpenTransactions, hiding
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit
 from agent.core.record_time import Context, Lookahead, newest_believed_ms
@@ -357,7 +357,8 @@ def worker_count(sizes: Collection[int], workers: int | None) -> int:
 
 def _shareable_logs(paths: Iterable[str], options: ReplayOptions) -> list[PartitionLog]:
     """The partitions that may be read apart from each other; none where all must be read together."""
-    if any(options.get(it) is not None for it in ("witness", "lag_source")):
+    # Of a rebalance a witness may know what lies in other partitions.
+    if options.get("lag_source") is not None or not isinstance(options.get("witness"), KnownSessions | None):
         return []
     recorder = options.get("recorder")
     if any(map(is_ndjson, paths)) or (recorder is not None and not recorder.is_of_one_group):

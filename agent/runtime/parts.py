@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.common.threads import BothLocks
+from agent.config.broker_settings import SESSION_NAMES
 from agent.config.filters import Filters
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings, GroupSource
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
@@ -20,12 +21,14 @@ from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
 from agent.core.inference.origins import OriginSource
+from agent.core.inference.session_settings import session_settings
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.record_time import Lookahead
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.admin_api.sampled_reader import SampledReader
+from agent.kafka.admin_api.session_settings import SessionSettingsWatch, TypedGroup
 from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
@@ -139,6 +142,7 @@ class AgentParts:
     rollouts: RolloutWatch
     transactions: TransactionWatch | None
     """What is held back in the topic; None where that is not read."""
+    sessions: SessionSettingsWatch
 
     @property
     def is_sole_owner(self) -> bool:
@@ -160,12 +164,21 @@ class AgentParts:
 def build_parts(options: AgentOptions) -> AgentParts:
     """The collaborators, tied together; nothing is connected yet. Raises `SourceMisconfigured`."""
     conf, settings, shown = options.conf, options.settings, options.visibility
-    sources = [it for it in (options.broker_log, options.observer) if it is not None]
+
+    def with_broker_sessions() -> list[TypedGroup]:
+        with lock:
+            mirrors = list(state.mirror.partitions.values())
+            groups = [(name, str(it.group_type)) for mirror in mirrors for name, it in mirror.groups.items()]
+        return [it for it in groups if it[1] in SESSION_NAMES and shown.shows_group(it[0])]
+
+    told = session_settings(dict(settings.broker_config))
+    sessions = SessionSettingsWatch(conf, told, with_broker_sessions)
+    sources = [it for it in (options.broker_log, options.observer, sessions.known) if it is not None]
     is_sampled = settings.read.source is GroupSource.ADMIN
     recordings = RecentRecordings()
     state = ClusterState(
         options.analyzers,
-        witness=CombinedEvidence(sources) if sources else None,
+        witness=CombinedEvidence(sources),
         origin_source=None if options.origin_source is None else GuardedOrigins(options.origin_source),
         is_shown=shown.shows_group,
         on_failure=_on_failure,
@@ -270,6 +283,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             hiding=hiding,
         ),
         transactions=transactions,
+        sessions=sessions,
     )
 
 

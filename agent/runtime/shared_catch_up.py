@@ -23,6 +23,8 @@ from typing import NamedTuple
 from agent.common.workers import WorkerDied, Workers, WorkFailed, affordable_processes, usable_cores
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.inference.external_evidence import KnownSessions
+from agent.core.inference.session_settings import SessionSettings
 from agent.core.record_time import TOLERANCE_MS, Context, Lookahead
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
@@ -147,7 +149,8 @@ def share_catch_up(
     log_id = reader.log_id
     assert log_id is not None, "it is connected"
     pieces = [Piece(number, None, end) for number, end in sharing.ends.items()]
-    work = partial(read_task, dict(options.conf), options.analyzers, options.exports is not None)
+    sessions = parts.sessions.known.of_brokers
+    work = partial(read_task, dict(options.conf), options.analyzers, sessions, options.exports is not None)
     try:
         pickle.dumps(work)
     except (AttributeError, TypeError, pickle.PicklingError) as error:
@@ -200,13 +203,23 @@ def cut_into_tasks(pieces: Iterable[Piece], positions: Mapping[int, int], proces
 
 
 def read_task(
-    conf: Mapping[str, str], analyzers: AnalyzerSelection, keeps_outputs: bool, task: Task
+    conf: Mapping[str, str],
+    analyzers: AnalyzerSelection,
+    sessions: SessionSettings,
+    keeps_outputs: bool,
+    task: Task,
 ) -> list[PieceRead | None]:
     """What came of each piece of a task; None where nothing did."""
     # What is wrong this process meets as well, and tells.
     logging.disable()
     recordings = RecentRecordings()
-    state = ClusterState(analyzers, is_shown=task.visibility.shows_group, log=task.log, members=recordings)
+    state = ClusterState(
+        analyzers,
+        witness=KnownSessions(sessions),
+        is_shown=task.visibility.shows_group,
+        log=task.log,
+        members=recordings,
+    )
     reading = {it.partition: PieceReading(it, task, state, recordings, keeps_outputs) for it in task.pieces}
     starts = {it.partition: it.before.next_offset for it in task.pieces if it.before is not None}
     try:

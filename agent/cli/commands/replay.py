@@ -9,6 +9,7 @@ import click
 from agent.cli.options import (
     SOURCE_PATH,
     analyzer_options,
+    broker_config_option,
     broker_log_options,
     choose_analyzers,
     option,
@@ -51,6 +52,7 @@ _COLUMNS = {
 @sort_option
 @analyzer_options
 @broker_log_options
+@broker_config_option
 @option(
     "--samples",
     type=click.Path(exists=True),
@@ -73,6 +75,7 @@ def replay(
     tuned: tuple[tuple[str, str], ...],
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
+    broker_config: tuple[tuple[str, str], ...],
     samples: str | None,
     workers: int | None,
     output: str,
@@ -92,6 +95,7 @@ def replay(
     """
     from agent.cli.answers import similar_names
     from agent.cli.data_source import source_errors_reported
+    from agent.cli.reading import with_sessions
     from agent.kafka.source.brokerlog import BrokerLogs
     from agent.kafka.source.time_zones import time_zone
     from agent.runtime.offline import check_readable, load
@@ -106,7 +110,7 @@ def replay(
             on_problem=warn,
             keep_groups=False,
             workers=workers,
-            witness=logs if broker_logs else None,
+            witness=with_sessions(logs if broker_logs else None, broker_config, None),
             chosen=chosen,
             lag_source=None if samples is None else _sampled_lags(samples, cluster),
         )

@@ -42,6 +42,7 @@ from agent.core.inference.rebalance_posterior import (
     rebalance_posterior,
     spread_evenly,
 )
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.client_libraries import StallEnd, library_named
 from agent.core.shadow.views import Member
 
@@ -516,16 +517,17 @@ def infer_epoch_change(
     migrated: bool,
     topics_may_have_changed: bool,
     is_first_seen: bool,
+    session: SessionSetting | None = None,
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
-    `seen_ms`, `expired` and `behind` are those of `infer_epoch_departures`. `resubscribed`: a member that stayed
-    changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and their records do
-    not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change of them
-    then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members that
+    `seen_ms`, `expired`, `behind` and `session` are those of `infer_epoch_departures`. `resubscribed`: a member that
+    stayed changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and their
+    records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change of
+    them then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members that
     seem to come with it may have been there.
     """
-    departures = infer_epoch_departures(left, activity, at_ms, seen_ms, expired, behind)
+    departures = infer_epoch_departures(left, activity, at_ms, seen_ms, expired, behind, session)
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
     if joined:
@@ -555,10 +557,12 @@ def infer_epoch_departures(
     seen_ms: Mapping[str, int],
     expired: Collection[str],
     behind: Collection[str],
+    session: SessionSetting | None = None,
 ) -> dict[str, Departure]:
     """By member id, how members left that were removed at `at_ms`. `seen_ms`: when they were heard of last, by id,
     epoch milliseconds. `expired`: ids of those that had left for a restart (member epoch -2) and did not come back
-    within their session. `behind`: ids of those that had not reached the group's target."""
+    within their session. `behind`: ids of those that had not reached the group's target. `session`: what
+    brokers say of the group's sessions."""
     at_ms, seen_ms = bounded_ms(at_ms), {name: bounded_ms(it) for name, it in seen_ms.items()}
     return {
         member.member_id: _session_expired(member, at_ms)
@@ -569,6 +573,7 @@ def infer_epoch_departures(
             at_ms,
             seen_ms.get(member.member_id),
             is_behind=member.member_id in behind,
+            session=session,
         )
         for member in left
     }
@@ -580,24 +585,40 @@ def _session_expired(member: Member, at_ms: int) -> Departure:
 
 
 def infer_kip848_departure(
-    member: Member, activity: CommitActivity, at_ms: int, seen_ms: int | None = None, *, is_behind: bool = False
+    member: Member,
+    activity: CommitActivity,
+    at_ms: int,
+    seen_ms: int | None = None,
+    *,
+    is_behind: bool = False,
+    session: SessionSetting | None = None,
 ) -> Departure:
     """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
-    record of its own was written last (None: not known). `is_behind`: it had not reached the group's target."""
-    found = _kip848_departure(member, activity, at_ms, seen_ms, is_behind)
+    record of its own was written last (None: not known). `is_behind`: it had not reached the group's target.
+    `session`: what brokers say of the group's sessions (None: nothing)."""
+    found = _kip848_departure(member, activity, at_ms, seen_ms, is_behind, session)
     seldom = _as_seldom(activity, at_ms)
     if seldom == activity:
         return found
-    return _agreed_departure(found, _kip848_departure(member, seldom, at_ms, seen_ms, is_behind))
+    return _agreed_departure(found, _kip848_departure(member, seldom, at_ms, seen_ms, is_behind, session))
 
 
 def _kip848_departure(
-    member: Member, activity: CommitActivity, at_ms: int, seen_ms: int | None, is_behind: bool
+    member: Member,
+    activity: CommitActivity,
+    at_ms: int,
+    seen_ms: int | None,
+    is_behind: bool,
+    session: SessionSetting | None,
 ) -> Departure:
     evidence = _commit_gap_of(member, activity, at_ms)
+    if session is not None and member.session_timeout_ms is None:
+        evidence["group_session_timeout_ms"] = session.timeout_ms
     if activity.last_commit_ms is None and seen_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    probabilities = kip848_departure_probabilities(member, activity, seen_ms, at_ms, is_behind=is_behind)
+    probabilities = kip848_departure_probabilities(
+        member, activity, seen_ms, at_ms, is_behind=is_behind, session=session
+    )
     least = P.least_traceless_confidence if activity.last_commit_ms is None else P.least_departure_confidence
     cause, confidence = _tell_apart(probabilities, evidence, least)
     return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

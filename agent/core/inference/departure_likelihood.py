@@ -60,6 +60,7 @@ from typing import NamedTuple
 from agent.core.causes import Cause
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.client_libraries import (
     UNKNOWN,
     ClientLibrary,
@@ -352,14 +353,22 @@ def _without_commits(
 
 
 def kip848_departure_probabilities(
-    member: Member, activity: CommitActivity, seen_ms: int | None, at_ms: int, *, is_behind: bool = False
+    member: Member,
+    activity: CommitActivity,
+    seen_ms: int | None,
+    at_ms: int,
+    *,
+    is_behind: bool = False,
+    session: SessionSetting | None = None,
 ) -> dict[Cause, float]:
     """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and was heard of last, but
     for its commits, at `seen_ms` (None: not known; there is a commit then). `is_behind`: it had not reached the
     group's target yet.
 
-    Its session timeout is the broker's and not in the log; a commit does not renew it.
+    Its session timeout is the broker's and not in the log: `session`, or where that is None most likely the default.
+    A commit does not renew it.
     """
+    usual = session or SessionSetting(P.kip848_session_timeout_ms)
     interval, precision = _commit_interval_ms(activity), P.timer_precision_ms
     library, committed = library_named(member.client_library), activity.last_commit_ms
     last = max(it for it in (committed, seen_ms) if it is not None)
@@ -368,13 +377,13 @@ def kip848_departure_probabilities(
         # Who works commits. Of the others nothing came to what they have: they may close, or die, at any time.
         works, silent = 1 - P.falls_idle_share, UniformInterval(P.falls_idle_share, last, max(at_ms, last + interval))
         out[Cause.MEMBER_LEFT] = (*scale_times(close_times(last, interval, library), works), silent)
-        out[Cause.SESSION_TIMEOUT] = scale_times(_kip848_session_expiry_times(member, last, interval), works)
-        if at_ms > last + (member.session_timeout_ms or P.kip848_session_timeout_ms):
+        out[Cause.SESSION_TIMEOUT] = scale_times(_kip848_session_expiry_times(member, session, last, interval), works)
+        if at_ms > last + (member.session_timeout_ms or usual.timeout_ms):
             out[Cause.SESSION_TIMEOUT] += (silent,)
     else:
         # One that commits and did not since then died about then; of another it may be at any time since.
-        until_ms = at_ms if committed is not None else at_ms + P.kip848_session_timeout_ms
-        out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, last, interval, until_ms)
+        until_ms = at_ms if committed is not None else at_ms + usual.timeout_ms
+        out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, session, last, interval, until_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
         idle = P.idle_member_share
         works = 1.0 if committed is None else idle + (1 - idle) * exp(-max(at_ms - last, 0) / interval)
@@ -384,9 +393,7 @@ def kip848_departure_probabilities(
         polled = _earliest_last_poll_ms(since, interval)
         late = library.leaves_after_stall_share
         out[Cause.POLL_TIMEOUT] = (
-            *scale_times(
-                poll_stall_times(polled, since, poll, interval, library, P.kip848_heartbeat_interval_ms), 1 - late
-            ),
+            *scale_times(poll_stall_times(polled, since, poll, interval, library, usual.heartbeat_ms), 1 - late),
             # It says so only when the stall is over.
             UniformInterval(late, since + poll, max(since + 2 * poll, at_ms)),
         )
@@ -413,14 +420,21 @@ def kip848_departure_probabilities(
     return {cause: share / total for cause, share in likely.items()}
 
 
-def _kip848_session_expiry_times(member: Member, last: int, interval: int, until_ms: int = 0) -> DepartureTimes:
+def _kip848_session_expiry_times(
+    member: Member, session: SessionSetting | None, last: int, interval: int, until_ms: int = 0
+) -> DepartureTimes:
     """`until_ms`: one that died later than its last sign of life at `last` shows went by then."""
     if member.session_timeout_ms is not None:
         return session_expiry_times(last, last, member.session_timeout_ms, interval)
-    usual, beat = P.kip848_session_timeout_ms, P.kip848_heartbeat_interval_ms
+    usual, beat = session or SessionSetting(P.kip848_session_timeout_ms)
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
-    share = P.kip848_usual_session_share
+    share = kip848_session_share(session)
     return (
         UniformInterval(share, last + usual - beat, max(last + usual + interval + P.log_time_tolerance_ms, until_ms)),
         UniformInterval(1 - share, last + shortest - beat, last + longest + interval),
     )
+
+
+def kip848_session_share(session: SessionSetting | None) -> float:
+    """How many members have that session timeout, or where it is not known the default."""
+    return P.kip848_usual_session_share if session is None else P.kip848_known_session_share

@@ -1,4 +1,5 @@
-"""What somebody saw of a rebalance besides the topic: a broker's own log, or the Admin API while it went on.
+"""What is known besides the topic: of a rebalance by a broker's own log or the Admin API, of sessions by
+brokers' settings.
 
 An `EvidenceSource` only answers what it is asked, so the mirror stays a pure function of the records and of the
 answers (`RebalanceReport`). What a report states is certain. Where it saw a member ask to leave but not why
@@ -16,6 +17,7 @@ from typing import NamedTuple, Protocol
 from agent.core.causes import DEPARTURE_CAUSES, Cause
 from agent.core.inference.facts import Departure, Evidence, Inference
 from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.inference.session_settings import SessionSetting, SessionSettings
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import MemberLeft, Rebalanced, Transition
 from agent.core.shadow.views import Member
@@ -67,8 +69,13 @@ class EvidenceSource(Protocol):
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """What is known of the rebalance that led to `generation`, whose join phase ended at `end_ms`."""
 
+    def group_session(self, group: str, group_type: str) -> SessionSetting | None:
+        """What brokers say of the sessions of a group, where its type's records do not; None where that is not
+        known."""
+        return None
 
-class CombinedEvidence:
+
+class CombinedEvidence(EvidenceSource):
     """Several sources as one, in the order of their weight.
 
     The first that knows of the cause is taken; where it does not know when the join phase began, the first that does
@@ -89,6 +96,27 @@ class CombinedEvidence:
         if best.began_ms is not None or timed is best:
             return best
         return best._replace(began_ms=timed.began_ms, evidence=(*best.evidence, *timed.evidence))
+
+    def group_session(self, group: str, group_type: str) -> SessionSetting | None:
+        """See `EvidenceSource.group_session`."""
+        return next((it for source in self._sources if (it := source.group_session(group, group_type))), None)
+
+
+class KnownSessions(EvidenceSource):
+    """What brokers' configuration says of sessions, and nothing of any rebalance."""
+
+    def __init__(self, of_brokers: SessionSettings) -> None:
+        self.of_brokers = of_brokers
+        self.of_groups: Mapping[tuple[str, str], SessionSetting] = {}
+        """By name and type, those that have settings of their own. Both are replaced, and not changed, by whoever
+        asks the brokers."""
+
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> None:
+        """Nothing."""
+
+    def group_session(self, group: str, group_type: str) -> SessionSetting | None:
+        """See `EvidenceSource.group_session`."""
+        return self.of_groups.get((group, group_type)) or self.of_brokers.get(group_type)
 
 
 SHOWN_BY_TOPIC = frozenset({Cause.SUBSCRIPTION_CHANGED, Cause.PARTITIONS_CHANGED, Cause.PROTOCOL_MIGRATED})

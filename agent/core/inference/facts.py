@@ -52,6 +52,12 @@ class Departure:
     departed_ms: int | None = None
     """When it said goodbye or its time ran out, epoch milliseconds; None: not known."""
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """The member's own, or what brokers set for its group; None where neither is known."""
+        own = self.member.session_timeout_ms
+        return self.evidence.get("group_session_timeout_ms") if own is None else own
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:

@@ -53,6 +53,9 @@ class InferenceParameters:
     kip848_usual_session_share: float = 0.9
     """How many groups have that one; the others any from the shortest to the longest. Chosen."""
 
+    kip848_known_session_share: float = 0.98
+    """How many have the one that the brokers tell: they tell what is set now, and not since when. Chosen."""
+
     kip848_shortest_session_timeout_ms: int = 6_000
     kip848_longest_session_timeout_ms: int = 60_000
     """What operators may set it to. Default: group.min.session.timeout.ms, group.consumer.max.session.timeout.ms.

@@ -12,6 +12,7 @@ the silences of a member that has gone are (`departure_likelihood` has the rules
 
     member_left      as it closes: close_times(0, i)
     session_timeout  (1 - o) · mean over S in the library's defaults of session_expiry_times(S, i)
+                     (of KIP-848 groups the one that brokers tell, else their default)
                      + o · U[shortest, longest], o = sampled_other_limit_share
     poll_timeout     (1 - o) · poll_stall_times(300 s, i) + o · (U[10 s, 60 s] / 4 + U[60 s, 30 min] · 3 / 4)
     admin_removed    U[0, i], less where its client is not back
@@ -33,6 +34,7 @@ from agent.core.inference.departure_likelihood import (
     TimesByCause,
     UniformInterval,
     close_times,
+    kip848_session_share,
     poll_stall_times,
     probability_between,
     scale_times,
@@ -40,6 +42,7 @@ from agent.core.inference.departure_likelihood import (
 )
 from agent.core.inference.facts import Departure, Evidence, Inference
 from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.client_libraries import StallEnd, library_named
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.views import Member
@@ -103,7 +106,8 @@ class SampledRebalance:
     """What is known of one rebalance. `began`: when it was seen to prepare (None: it was not), `ended` when it was
     seen at rest again. `joined` and `left` hold members and when each came or went, `silences` are by id of those
     that left.
-    `grown_topics`: those of which more partitions are held than before, with their counts."""
+    `grown_topics`: those of which more partitions are held than before, with their counts. `session`: what brokers
+    say of its sessions, where these are theirs to set (None: nothing)."""
 
     group_type: str
     cooperative: bool
@@ -113,6 +117,7 @@ class SampledRebalance:
     left: Sequence[Sighting]
     silences: Mapping[str, SampledSilence]
     grown_topics: Mapping[str, Any] = field(default_factory=dict)
+    session: SessionSetting | None = None
 
     @property
     def join_ms(self) -> int | None:
@@ -136,6 +141,7 @@ def infer_sampled(rebalance: SampledRebalance) -> Inference:
             it.when,
             returned=it.member.member_id in back,
             kip848=rebalance.group_type != GroupType.CLASSIC,
+            session=rebalance.session,
         )
         for it in rebalance.left
     }
@@ -216,7 +222,13 @@ def _returned(rebalance: SampledRebalance) -> frozenset[str]:
 
 
 def infer_sampled_departure(
-    member: Member, silence: SampledSilence | None, gone: Between, *, returned: bool, kip848: bool
+    member: Member,
+    silence: SampledSilence | None,
+    gone: Between,
+    *,
+    returned: bool,
+    kip848: bool,
+    session: SessionSetting | None = None,
 ) -> Departure:
     """Why a member left that was seen to be gone, with the silence before it."""
     evidence: Evidence = {
@@ -228,6 +240,8 @@ def infer_sampled_departure(
         "moves_every_ms": None if silence is None else silence.interval_ms,
         "gone_within_ms": None if gone.after_ms is None else gone.by_ms - gone.after_ms,
     }
+    if session is not None:
+        evidence["group_session_timeout_ms"] = session.timeout_ms
     if returned:
         evidence["client_is_back"] = True
     unknown = Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
@@ -243,7 +257,14 @@ def infer_sampled_departure(
     if interval is None or least is None or most is None:
         return unknown
     probabilities = sampled_departure_probabilities(
-        member, silence, least, max(most, least + P.timer_precision_ms), interval, returned=returned, kip848=kip848
+        member,
+        silence,
+        least,
+        max(most, least + P.timer_precision_ms),
+        interval,
+        returned=returned,
+        kip848=kip848,
+        session=session,
     )
     cause = max(probabilities, key=lambda it: (probabilities[it], it))
     if cause is Cause.UNKNOWN_DEPARTURE or probabilities[cause] < P.sampled_least_confidence:
@@ -266,26 +287,27 @@ def sampled_departure_probabilities(
     *,
     returned: bool,
     kip848: bool,
+    session: SessionSetting | None = None,
 ) -> dict[Cause, float]:
     """The probability of each cause for a silence that lasted from `least_ms` to `most_ms`."""
     library = library_named(member.client_library)
     other = P.sampled_other_limit_share
-    beat = P.kip848_heartbeat_interval_ms if kip848 else 0
-    limits = (P.kip848_session_timeout_ms,) if kip848 else library.session_timeouts_ms
+    limits, beat = library.session_timeouts_ms, 0
     if kip848:
-        other = 1 - P.kip848_usual_session_share
+        timeout, beat = session or SessionSetting(P.kip848_session_timeout_ms)
+        limits, other = (timeout,), 1 - kip848_session_share(session)
     usual = (1 - other) / len(limits)
-    session = [
+    expiries = [
         it
         for limit in limits
         # A commit renews no KIP-848 session: its heartbeat may have come before.
         for it in scale_times(session_expiry_times(-beat, 0, limit, interval_ms), usual)
     ]
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.sampled_longest_session_timeout_ms
-    session.append(UniformInterval(other, shortest - P.timer_precision_ms - beat, longest + interval_ms))
+    expiries.append(UniformInterval(other, shortest - P.timer_precision_ms - beat, longest + interval_ms))
     times: TimesByCause = {
         Cause.MEMBER_LEFT: close_times(0, interval_ms, library),
-        Cause.SESSION_TIMEOUT: tuple(session),
+        Cause.SESSION_TIMEOUT: tuple(expiries),
         Cause.ADMIN_REMOVED: (UniformInterval(1.0, 0, interval_ms),),
     }
     if library.stall_end is StallEnd.REBALANCE_TIMEOUT:

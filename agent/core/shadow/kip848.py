@@ -18,6 +18,7 @@ from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import (
     NOT_RECOGNIZED,
     Recognition,
@@ -185,6 +186,8 @@ class EpochGroup:
         self._targets: TargetAssignments[Any, Any] = TargetAssignments(self._target_slots)
         # Which libraries show, by client id without numbers; as of a version.
         self._libraries: tuple[int, Mapping[str, set[str]]] = (-1, {})
+        self.session: SessionSetting | None = None
+        """What brokers say of the group's sessions: no state, the mirror asks before each record."""
         # Of the classic group that this one was: its members, until the first epoch after, and its generation,
         # until the targets that stand for its assignment.
         self._before: Mapping[str, Member] = {}
@@ -196,6 +199,7 @@ class EpochGroup:
         """Set what is no state."""
         self._targets.slots_of = self._target_slots
         self._libraries = (-1, {})
+        self.session = None
 
     def fork(self) -> Self:
         """Another that stands as this one does, to be replayed on while this one stays as it is."""
@@ -469,6 +473,7 @@ class EpochGroup:
             migrated=self._migrated,
             is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
             topics_may_have_changed=not same_topics and (previous is None or epoch == previous + 1),
+            session=self.session,
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
         self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
@@ -500,7 +505,9 @@ class EpochGroup:
         """By member id, how those members left, if it was at `at_ms`."""
         left = self.departed_members()
         activity = self._pace.commit_activities(self.name, left, offsets, across_owners=True)
-        return infer_epoch_departures(left, activity, at_ms, self._pending.seen_ms, self._expired(), self._behind())
+        return infer_epoch_departures(
+            left, activity, at_ms, self._pending.seen_ms, self._expired(), self._behind(), self.session
+        )
 
     def _expired(self) -> frozenset[str]:
         """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave

@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, cast
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
 from agent.core.inference.origin_evidence import NOTHING, PartitionOrigins
 from agent.core.inference.origins import OriginSource
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.states import GroupType
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.classic import FIRST_GENERATION, ClassicGroup
@@ -93,8 +94,8 @@ class PartitionMirror:
         evidence_source: EvidenceSource | None = None,
         origin_source: OriginSource | None = None,
     ) -> None:
-        """`evidence_source` may know more of a rebalance than the records do: a broker's log, the Admin API;
-        `origin_source` what happened to members' pods."""
+        """`evidence_source` may know more than the records do: of a rebalance, as a broker's log or the Admin API, or
+        of sessions, as brokers' settings. `origin_source` may know what happened to members' pods."""
         self.partition = partition
         self._evidence_source = evidence_source
         self._origin_source = origin_source
@@ -392,12 +393,18 @@ class PartitionMirror:
                 return self._delete_group(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete_group(name, group, at)
+            group.session = self._session_of(name, group.group_type)
             return group.replay(key_type, member_id, None, at, self.names, self.offsets)
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
             group, out = self._create_epoch_group(name, cls, role, group, at)
+        group.session = self._session_of(name, group.group_type)
         return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
+
+    def _session_of(self, name: str, group_type: str) -> SessionSetting | None:
+        """What brokers say of a group's sessions; None where nobody asked them."""
+        return None if self._evidence_source is None else self._evidence_source.group_session(name, group_type)
 
     def _create_epoch_group(
         self, name: str, cls: type[EpochGroup], role: str, group: Group | None, at: LogPosition

@@ -27,6 +27,7 @@ from agent.core.inference.sampled_inference import (
     Sighting,
     infer_sampled,
 )
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import recognize_by_client_id, recognize_kip848
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.anomalies import AnomalyLog
@@ -153,6 +154,12 @@ class SampledGroup:
         self._held_since: dict[str, int] = {}
         self._counts: dict[tuple[str, int], int] = {}
         self._offset_looks: list[int] = []
+        self.session: SessionSetting | None = None
+        """What brokers say of the group's sessions: no state, the mirror asks before each look."""
+
+    def after_restore(self) -> None:
+        """Set what is no state."""
+        self.session = None
 
     @property
     def is_described(self) -> bool:
@@ -320,6 +327,7 @@ class SampledGroup:
             left=tuple(found.left),
             silences=found.silences,
             grown_topics=_grown(self.members.values(), seen.values()) if is_moved else {},
+            session=self.session,
         )
 
     def _stopped_ms(self, rebalance: SampledRebalance, inferred: Inference, seen: Mapping[str, Member]) -> int | None:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from agent.common.pacing import Backoff, Interval
-from agent.core.inference.external_evidence import RebalanceReport
+from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
 from agent.kafka.admin_api.asking import AdminProcess, AdminSession, PeriodicQuestion
@@ -49,7 +49,7 @@ TICK_S = 0.05
 STOP_S = 1.0
 
 
-class AdminObserver:
+class AdminObserver(EvidenceSource):
     """Started by the agent once it has caught up, stopped with it. A witness
     (`agent.core.inference.external_evidence`) all the time."""
 

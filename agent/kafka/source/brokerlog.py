@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.common.threads import BackgroundThread
 from agent.core.brokerlog.lines import LineReader, LocalToEpochMs
 from agent.core.brokerlog.rebalances import BrokerLog
-from agent.core.inference.external_evidence import RebalanceReport
+from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport
 from agent.kafka.source.logfile import FileTail, broker_log_file, lines_of, with_siblings
 
 log = logging.getLogger("kshadow")
@@ -66,7 +66,7 @@ class _BrokerLogFile:
         return out
 
 
-class BrokerLogs:
+class BrokerLogs(EvidenceSource):
     """An `EvidenceSource`: several brokers' logs, each read whole with its rotated siblings."""
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
@@ -98,7 +98,7 @@ class BrokerLogs:
                 )
 
 
-class BrokerLogFollower(BackgroundThread):
+class BrokerLogFollower(BackgroundThread, EvidenceSource):
     """An `EvidenceSource`: brokers' logs that grow, followed in a thread; read again before each answer."""
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:

@@ -36,6 +36,7 @@ EPOCH_FROM_MS = 10**11
 
 MAX_POLL_INTERVAL = "max.poll.interval.ms"
 SESSION_TIMEOUT = "session.timeout.ms"
+GROUP_SESSION = "the group's session timeout"
 
 
 def departure_evidence(gone: Sequence[Departure]) -> list[str]:
@@ -74,6 +75,7 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> 
         for field in ("commits_every_ms", "session_timeout_ms", "rebalance_timeout_ms", "unmoved_ms")
     )
     poll = _int_fields([item for item in gaps if item.get("has_poll_limit", True)], "rebalance_timeout_ms")
+    of_group = _int_fields(gaps, "group_session_timeout_ms")
     # Newer group types write no session timeout, and have no join phase.
     end = "the join phase ended" if session else "the epoch was raised"
     text = f"{subject} came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
@@ -81,6 +83,8 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> 
     match cause:
         case "session_timeout" if session:
             return f"{text}, and {SESSION_TIMEOUT} is {duration_range(session)}{pace}."
+        case "session_timeout" if of_group:
+            return f"{text}, and {GROUP_SESSION} is {duration_range(of_group)}{pace}."
         case "session_timeout":
             return f"{text}{pace}. Too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to have expired."
         case "poll_timeout" if unmoved:
@@ -90,7 +94,9 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> 
         case "poll_timeout" if poll:
             return f"{text}, and {MAX_POLL_INTERVAL} is {duration_range(poll)}, counted from its last poll{pace}."
         case "member_left" | "admin_removed":
-            limit = f": {SESSION_TIMEOUT} ({duration_range(session)}) had not expired" if session else ""
+            setting, timeout = (SESSION_TIMEOUT, session) if session else (GROUP_SESSION, of_group)
+            is_early = timeout and max(_int_fields(gaps, "gap_ms")) < min(timeout)
+            limit = f": {setting} ({duration_range(timeout)}) had not expired" if session or is_early else ""
             return f"{text}{limit}{pace}."
         case _:
             return f"{text}{pace}."
@@ -120,7 +126,10 @@ def _sampled_gap_sentence(cause: str, looks: Sequence[Evidence]) -> list[str]:
     text = f"{whose} seen to move last between {duration(min(least))} and {duration(max(most))} before it was gone"
     known = ""
     if cause in ("session_timeout", "poll_timeout"):
+        of_group = _int_fields(looks, "group_session_timeout_ms")
         known = ". Timeouts are not in the Admin API: this is inferred from the clients' defaults"
+        if cause == "session_timeout" and len(of_group) == len(looks):
+            known = f", and {GROUP_SESSION} is {duration_range(of_group)}"
     return [f"{text}{pace}{known}."]
 
 
@@ -144,11 +153,12 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
                 return f"{who}, so there is no gap to measure"
             return "nothing was committed of what was held, so there is no gap to measure"
         session, poll = int_field(item, "session_timeout_ms"), int_field(item, "rebalance_timeout_ms")
+        of_group = int_field(item, "group_session_timeout_ms")
         if not item.get("has_poll_limit", True):
             poll = None
         limits = [
             f"{label} {duration(limit)}"
-            for label, limit in ((SESSION_TIMEOUT, session), (MAX_POLL_INTERVAL, poll))
+            for label, limit in ((SESSION_TIMEOUT, session), (GROUP_SESSION, of_group), (MAX_POLL_INTERVAL, poll))
             if limit is not None
         ]
         known = f" ({', '.join(limits)})" if limits else ""

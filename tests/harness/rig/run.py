@@ -25,15 +25,9 @@ from tests.harness.rig.fleet import Fleet
 from tests.harness.rig.ledger import Ledger
 from tests.harness.rig.libraries import LIBRARIES, built
 from tests.harness.rig.plays import PLAYS
-from tests.harness.rig.settings import LIBRDKAFKA, QUIET, TOPICS
+from tests.harness.rig.settings import BROKER_CONFIG, LIBRDKAFKA, QUIET, TOPICS
 from tests.harness.rig.stage import LogWatch, PlayOverError, Stage, World
 
-_PROPERTIES = {
-    "offsets.topic.num.partitions": "8",
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.heartbeat.interval.ms": "1000",
-}
 _MORE_S = 100.0
 """How long plays that have begun may go on after the time is up."""
 
@@ -75,7 +69,7 @@ def run(
     try:
         with ExitStack() as stack:
             with _utc():
-                broker = stack.enter_context(EmbeddedBroker(jars, directory=home, properties=_PROPERTIES))
+                broker = stack.enter_context(EmbeddedBroker(jars, directory=home, properties=BROKER_CONFIG))
             fleet = Fleet(broker.bootstrap_servers, ledger, directory / "clients")
             watch = LogWatch(broker.log_file)
             over = threading.Event()

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from agent.core.inference.external_evidence import CombinedEvidence, KnownSessions
+from agent.core.inference.session_settings import session_settings
 from agent.kafka.source.brokerlog import BrokerLogs
 from agent.kafka.source.time_zones import time_zone
 from agent.runtime.offline import load
 from tests.harness.rig.brokerlog import parse_log
 from tests.harness.rig.evidence import EITHER, GOOD, NONE, WEAK, Topic
 from tests.harness.rig.ledger import Book, read_ledger
+from tests.harness.rig.settings import BROKER_CONFIG
 from tests.harness.rig.truth import Rebalance, Truth, read_truth
 
 DEPARTURES = frozenset({"member_left", "session_timeout", "poll_timeout", "rejoin_timeout", "admin_removed"})
@@ -106,7 +109,9 @@ def score_run(directory: Path, *, with_log: bool = False) -> Score:
     with log.open(errors="replace") as lines:
         truth = read_truth(parse_log(lines), book)
     score = Score(f"{directory.name} with the broker's log" if with_log else directory.name)
-    witness = BrokerLogs([log], time_zone("UTC")) if with_log else None
+    # An agent asks the rig's broker; a capture's brokers had Kafka's defaults.
+    known = KnownSessions({} if is_capture else session_settings(BROKER_CONFIG))
+    witness = CombinedEvidence([known, *([BrokerLogs([log], time_zone("UTC"))] if with_log else [])])
     events = load([str(directory / "segments")], on_problem=score.problems.append, witness=witness).events()
     topic = Topic(directory / "segments")
     _rate(truth, topic)

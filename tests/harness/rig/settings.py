@@ -28,6 +28,14 @@ EAGER = ("range", "roundrobin", "range,roundrobin")
 COOPERATIVE = "cooperative-sticky"
 LIBRDKAFKA = "librdkafka"
 
+BROKER_CONFIG = {
+    "offsets.topic.num.partitions": "8",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""Of the rig's brokers, in place of defaults."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:

@@ -9,7 +9,7 @@ import pytest
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
-from agent.core.inference.external_evidence import RebalanceReport, ReportedDeparture
+from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport, ReportedDeparture
 from agent.core.shadow.mirror import PartitionMirror
 from analyzers.registry import select_analyzers
 from tests.unit.analyzers.story import SESSION_S, Story, said
@@ -203,7 +203,7 @@ def test_members_of_the_new_protocol() -> None:
     assert "group.consumer.session.timeout.ms" in now.advice
 
 
-class BrokerLog:
+class BrokerLog(EvidenceSource):
     """One that states that a member's session ran out."""
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:

@@ -35,6 +35,7 @@ OTHER = {
     "share-group": "x",
     "workers": "2",
     "broker-log": "/l",
+    "broker-config": "group.share.session.timeout.ms=10000",
     "state-dir": "/s",
     "snapshots": "kafka:s",
     "history-topic": "t",

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 import pytest
 
 from agent.core.causes import Cause
-from agent.core.inference.external_evidence import CombinedEvidence, RebalanceReport, ReportedDeparture
+from agent.core.inference.external_evidence import (
+    CombinedEvidence,
+    EvidenceSource,
+    RebalanceReport,
+    ReportedDeparture,
+)
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.transitions import MemberLeft, Rebalanced
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 
 
-class Saw:
+class Saw(EvidenceSource):
     """A witness who knows one thing of every rebalance, and notes what it was asked."""
 
     def __init__(self, told: RebalanceReport | None) -> None:

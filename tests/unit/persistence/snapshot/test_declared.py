@@ -66,9 +66,8 @@ NO_STATE: dict[type, set[str]] = {
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
-    ConsumerGroup: {"_libraries"},  # follows from the members
-    ShareGroup: {"_libraries"},
-    StreamsGroup: {"_libraries"},
+    # They follow from the members, and from what brokers say.
+    **{cls: {"_libraries", "session"} for cls in (ConsumerGroup, ShareGroup, StreamsGroup)},
 }
 """What is derived, or comes from the running configuration."""
 

@@ -56,6 +56,20 @@ DEPARTURES = [
         ],
     ),  # 3: KIP-848
     (
+        departed("session_timeout", m.gap("a", 10_400, session_timeout_ms=None, group_session_timeout_ms=10_000)),
+        [
+            "Its last commit came 10.4 s before the epoch was raised, and the group's session timeout is 10.0 s; "
+            "until then it had committed about every 1.0 s."
+        ],
+    ),  # 3 a: where the brokers say it
+    (
+        departed("member_left", m.gap("a", 50, session_timeout_ms=None, group_session_timeout_ms=10_000)),
+        [
+            "Its last commit came 50 ms before the epoch was raised: the group's session timeout (10.0 s) had not "
+            "expired; until then it had committed about every 1.0 s."
+        ],
+    ),  # 3 b
+    (
         departed("session_timeout", m.gap("a", 41_000, session_timeout_ms=None, rebalance_timeout_ms=None)),
         [
             (

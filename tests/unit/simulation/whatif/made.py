@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.core.causes import Cause
-from agent.core.inference.external_evidence import RebalanceReport, ReportedDeparture
+from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport, ReportedDeparture
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.wire.classic import MemberMetadata
 from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording
@@ -39,7 +39,7 @@ class History(b.Log):
         return recorder.recording()
 
 
-class Knows:
+class Knows(EvidenceSource):
     """A witness."""
 
     def __init__(self, answers: Mapping[str, RebalanceReport]) -> None:

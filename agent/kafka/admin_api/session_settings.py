@@ -1,0 +1,171 @@
+"""Session timeouts as the brokers have them set: asked at the start, and again while the agent runs.
+
+Owns when they are asked, and what is said of it. What comes of them is `agent.core.inference`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from agent.common.threads import BackgroundThread
+from agent.config.broker_settings import SESSION_NAMES
+from agent.core.inference.external_evidence import KnownSessions
+from agent.core.inference.parameters import PARAMETERS
+from agent.core.inference.session_settings import (
+    SessionSetting,
+    SessionSettings,
+    agreed_settings,
+    session_settings,
+)
+from agent.kafka.client import error_text, ignore_error, new_admin_client, quiet
+
+log = logging.getLogger("kshadow")
+
+ASK_S = 5.0
+"""For an answer."""
+
+LOOK_S, EVERY_S = 30.0, 600.0
+"""How often there may be groups that nobody asked of yet, and how often all are asked of again."""
+
+GROUPS_AT_ONCE = 200
+"""Brokers answer 700 a second."""
+
+_DENIED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+TypedGroup = tuple[str, str]
+"""A group's name and type."""
+
+
+def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
+    """What all brokers agree on. Those that do not answer, or before Kafka 3.7 have no such settings, do not count.
+    Raises `KafkaException` where none answers, or none may be asked: ACL operation DescribeConfigs on the cluster."""
+    return _ask_brokers(_admin_client(conf))
+
+
+def _admin_client(conf: Mapping[str, str]) -> AdminClient:
+    return new_admin_client({**quiet(conf), "error_cb": ignore_error})
+
+
+def _ask_brokers(admin: AdminClient) -> SessionSettings:
+    brokers = admin.list_topics(timeout=ASK_S).brokers
+    answers = _describe(admin, ResourceType.BROKER, [str(number) for number in brokers])
+    said = [session_settings(it) for it in answers.values() if not isinstance(it, KafkaError)]
+    if not said and answers:
+        raise KafkaException(next(it for it in answers.values() if isinstance(it, KafkaError)))
+    return agreed_settings(said)
+
+
+def _describe(
+    admin: AdminClient, kind: ResourceType, names: Collection[str]
+) -> dict[str, Mapping[str, str | None] | KafkaError]:
+    """By name its configuration, or why it is not known."""
+    asked = admin.describe_configs([ConfigResource(kind, name) for name in names], request_timeout=ASK_S)
+    out: dict[str, Mapping[str, str | None] | KafkaError] = {}
+    for resource, answer in asked.items():
+        try:
+            out[resource.name] = {name: entry.value for name, entry in answer.result(2 * ASK_S).items()}
+        except KafkaException as error:
+            out[resource.name] = error.args[0]
+    return out
+
+
+class SessionSettingsWatch(BackgroundThread):
+    """Keeps what is `known` of sessions as the brokers have it. Started and stopped with the agent."""
+
+    STOP_S = 1.0
+
+    def __init__(
+        self, conf: Mapping[str, str], told: SessionSettings, groups: Callable[[], Sequence[TypedGroup]]
+    ) -> None:
+        """`conf`: librdkafka properties. What was `told` is not asked. `groups` gives those of which brokers set the
+        session timeout. Connects to nothing yet."""
+        super().__init__("session-settings")
+        self._conf, self._told, self._groups = conf, told, groups
+        self.known = KnownSessions(told)
+        self._asked: set[TypedGroup] = set()
+        self._next_s = 0.0
+        self._said = ""
+
+    def ask(self) -> None:
+        """Ask the brokers. Where they do not answer it stays as it was."""
+        try:
+            asked = fetch_session_settings(self._conf)
+        except KafkaException as error:
+            self._say(_unknown_phrase(error.args[0]))
+            return
+        self.known.of_brokers = {**asked, **self._told}
+        self._say(_known_phrase(self.known.of_brokers))
+
+    def _run(self) -> None:
+        self._next_s = time.monotonic() + EVERY_S
+        while True:
+            try:
+                self.look(time.monotonic())
+            except KafkaException as error:
+                log.debug("session settings of groups: %s", error_text(error.args[0]))
+            if self._stop.wait(LOOK_S):
+                return
+
+    def look(self, now_s: float) -> None:
+        """Ask of groups that are new, or of all again when it is time. Raises `KafkaException`."""
+        if now_s >= self._next_s:
+            self._next_s = now_s + EVERY_S
+            self._asked.clear()
+            self.ask()
+        groups = self._groups()
+        self._asked.intersection_update(groups)
+        new = [it for it in groups if it not in self._asked]
+        if not new:
+            return
+        admin, found = _admin_client(self._conf), dict(self.known.of_groups)
+        for start in range(0, len(new), GROUPS_AT_ONCE):
+            if self._stop.is_set():
+                return
+            some = new[start : start + GROUPS_AT_ONCE]
+            answers = _describe(admin, ResourceType.GROUP, {name for name, _ in some})
+            for group in some:
+                self._take(group, answers[group[0]], found)
+            self._asked.update(some)
+        self.known.of_groups = {group: it for group, it in found.items() if group in self._asked}
+
+    def _take(
+        self,
+        group: TypedGroup,
+        answer: Mapping[str, str | None] | KafkaError,
+        found: dict[TypedGroup, SessionSetting],
+    ) -> None:
+        """Of one group: kept where it has other settings than the brokers."""
+        if isinstance(answer, KafkaError):
+            # Of a group that was known the answer may come again.
+            return
+        own = session_settings(answer, prefix="").get(group[1])
+        if own is None or own == self.known.of_brokers.get(group[1]):
+            found.pop(group, None)
+        else:
+            found[group] = own
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            log.info("%s", text)
+
+
+def _known_phrase(known: SessionSettings) -> str:
+    if not known:
+        return "no session timeouts are set by the brokers, or each has others"
+    said = ", ".join(f"{name} {it.timeout_ms / 1000:g} s" for name, it in known.items())
+    return f"session timeouts that the brokers set, by group type: {said}"
+
+
+def _unknown_phrase(error: KafkaError) -> str:
+    why = "needed: ACL operation DescribeConfigs on the cluster" if error.code() in _DENIED else error_text(error)
+    usual = PARAMETERS.kip848_session_timeout_ms / 1000
+    return (
+        f"session timeouts of {', '.join(SESSION_NAMES)} groups are not known ({why}): taken to be Kafka's default of"
+        f" {usual:g} s; --broker-config tells others"
+    )

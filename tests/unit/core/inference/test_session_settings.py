@@ -1,0 +1,159 @@
+"""Session timeouts that brokers set: what their configuration says, and what it does to what is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.core.inference.cause_inference import infer_kip848_departure
+from agent.core.inference.external_evidence import CombinedEvidence, KnownSessions
+from agent.core.inference.facts import CommitActivity, Departure
+from agent.core.inference.sampled_inference import Between, SampledSilence, infer_sampled_departure
+from agent.core.inference.session_settings import SessionSetting, agreed_settings, session_settings
+from tests.unit.cli.running import kshadow
+from tests.unit.core.inference.test_rebalance_posterior import END, A
+
+MODERN = replace(A, session_timeout_ms=None, client_library="librdkafka")
+
+
+def told(gap_ms: int, session: SessionSetting | None) -> Departure:
+    """Of a member that committed each second, and each five seconds sent a heartbeat."""
+    activity = CommitActivity(END - gap_ms, 1_000)
+    return infer_kip848_departure(MODERN, activity, END, END - 600_000, session=session)
+
+
+@pytest.mark.parametrize("timeout_ms", [10_000, 20_000, 45_000, 90_000])
+def test_a_session_is_as_long_as_the_brokers_say(timeout_ms: int) -> None:
+    session = SessionSetting(timeout_ms)
+    right = told(timeout_ms, session)
+    assert right.cause == "session_timeout"
+    assert right.confidence >= 0.9
+    assert right.session_timeout_ms == timeout_ms
+    assert told(timeout_ms + 30_000, session).cause != "session_timeout"
+    assert told(50, session).cause == "member_left"
+
+
+def test_where_they_do_not_say_it_is_most_likely_the_default() -> None:
+    assert told(45_000, None).cause == "session_timeout"
+    assert told(45_000, None).confidence <= told(45_000, SessionSetting(45_000)).confidence
+    assert told(45_000, None).session_timeout_ms is None
+
+
+def test_a_member_of_the_classic_protocol_has_its_own() -> None:
+    """In a group of both."""
+    departure = infer_kip848_departure(A, CommitActivity(END - 10_000, 1_000), END, session=SessionSetting(45_000))
+    assert (departure.cause, departure.session_timeout_ms) == ("session_timeout", 10_000)
+
+
+def test_looks_at_a_group_know_it_as_well() -> None:
+    def cause(session: SessionSetting | None, silent_ms: int) -> str:
+        gone, moved = Between(END - 500, END), Between(END - silent_ms - 500, END - silent_ms)
+        silence = SampledSilence(moved, 60, 60_000, END, END - 200, 2)
+        departure = infer_sampled_departure(MODERN, silence, gone, returned=False, kip848=True, session=session)
+        return departure.cause
+
+    assert cause(SessionSetting(20_000), 20_000) == "session_timeout"
+    assert cause(SessionSetting(20_000), 45_000) != "session_timeout"
+    assert cause(None, 45_000) == "session_timeout"
+
+
+def test_what_a_configuration_says() -> None:
+    said = {
+        "group.consumer.session.timeout.ms": "10000",
+        "group.consumer.heartbeat.interval.ms": "3000",
+        "group.share.session.timeout.ms": "2000",
+        "group.streams.session.timeout.ms": "soon",
+        "group.streams.heartbeat.interval.ms": "1000",
+        "session.timeout.ms": "1",
+    }
+    # A heartbeat interval that nobody told is not longer than the session.
+    assert session_settings(said) == {
+        "consumer": SessionSetting(10_000, 3_000),
+        "share": SessionSetting(2_000, 2_000),
+    }
+    own = {"consumer.session.timeout.ms": "7000", "share.session.timeout.ms": None}
+    assert session_settings(own, prefix="") == {"consumer": SessionSetting(7_000)}
+    for wrong in ("0", "-1", "", "1e4", str(1 << 31)):
+        assert session_settings({"group.share.session.timeout.ms": wrong}) == {}
+
+
+def test_brokers_that_differ_say_nothing() -> None:
+    one, two = SessionSetting(10_000), SessionSetting(20_000)
+    assert agreed_settings([{"consumer": one, "share": two}, {"consumer": one, "share": one}]) == {"consumer": one}
+    assert agreed_settings([{"consumer": one}, {}]) == {}
+    assert agreed_settings([]) == {}
+
+
+def test_a_groups_own_setting_is_before_the_brokers() -> None:
+    known = KnownSessions({"consumer": SessionSetting(45_000)})
+    known.of_groups = {("fast", "consumer"): SessionSetting(10_000)}
+    several = CombinedEvidence([CombinedEvidence([]), known])
+    assert several.group_session("fast", "consumer") == SessionSetting(10_000)
+    assert several.group_session("slow", "consumer") == SessionSetting(45_000)
+    assert several.group_session("fast", "share") is None
+
+
+# At the prompt.
+
+CRASHES = ("--mix", "kip848_crash=2", "--mix", "kip848_deploy", "--groups", 12, "--members", "2-8", "--seed", 11)
+
+
+def departures(directory: Path, seconds: int, *options: object) -> dict[str, list[str]]:
+    """By fate, how its members are said to have gone."""
+    events = kshadow("replay", directory / f"{seconds}s", *options)
+    assert (events.exit_code, events.stderr) == (0, "")
+    out: dict[str, list[str]] = {"crash": [], "deploy": []}
+    for event in map(json.loads, events.stdout.splitlines()):
+        if event["type"] == "rebalance":
+            fate = "crash" if "crash" in event["group"] else "deploy"
+            out[fate] += [it["cause"] for it in event["left"]]
+    return out
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of clusters whose brokers have other session timeouts than the default."""
+    directory = tmp_path_factory.mktemp("sessions")
+    for seconds in (10, 25):
+        made = kshadow("generate", *CRASHES, "--session-timeout", f"{seconds}s", "--out", directory / f"{seconds}s")
+        assert made.exit_code == 0, made.stderr
+    return directory
+
+
+@pytest.mark.parametrize("seconds", [10, 25])
+def test_replay_is_told_what_the_brokers_have(histories: Path, seconds: int) -> None:
+    unaware = departures(histories, seconds)["crash"].count("session_timeout")
+    option = f"group.consumer.session.timeout.ms={seconds}000"
+    found = departures(histories, seconds, "--broker-config", option)
+    assert len(found["crash"]) >= 8
+    assert unaware < len(found["crash"]) / 2 < len(found["crash"]) - 1 <= found["crash"].count("session_timeout")
+    assert set(found["crash"]) <= {"session_timeout", "unknown_departure"}
+    assert set(found["deploy"]) == {"member_left"}
+    shared = departures(histories, seconds, "--broker-config", option, "--workers", 2)
+    assert shared == found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("group.consumer.session.timeout.ms", "expected a broker's setting as NAME.ms=MILLISECONDS"),
+        ("session.timeout.ms=10000", "expected one of group.consumer.session.timeout.ms, "),
+        ("group.share.session.timeout.ms=10s", "expected milliseconds, more than 0, got '10s'"),
+        ("group.share.session.timeout.ms=0", "expected milliseconds, more than 0, got '0'"),
+    ],
+)
+def test_what_is_no_setting_of_sessions(histories: Path, text: str, expected: str) -> None:
+    result = kshadow("replay", histories / "10s", "--broker-config", text)
+    assert result.exit_code == 2
+    assert expected in " ".join(result.stderr.split())
+
+
+def test_an_agent_has_its_own() -> None:
+    result = kshadow(
+        "explain", "g", "--agent", "http://localhost:1", "--broker-config", "group.share.session.timeout.ms=1000"
+    )
+    assert result.exit_code == 2
+    assert "--broker-config goes with --from and --bootstrap-server; an agent has its own" in result.stderr
