@@ -9,9 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
-# Tests that need brokers wait most of the time, so two cores are enough for five processes. One that crashes ends the run:
+# Tests that need brokers wait most of the time, so two cores are enough for six processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
-WORKERS ?= 5
+WORKERS ?= 6
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo test thorough check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz simulate site clean setup

@@ -91,12 +91,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return ours
 
 
+@pytest.mark.thorough
 def test_the_demo_finds_its_alerts_in_the_wheel(built: Machine) -> None:
     asked = "from agent.tools.demo import rules; print(rules.FILES, len(rules.load('alerts.yaml')['groups']))"
     assert built.run(["python", "-I", "-c", asked]).split()[-1] == "3"
     assert str(built.there("/opt/kshadow")) in built.run(["python", "-I", "-c", asked])
 
 
+@pytest.mark.thorough
 def test_it_says_its_version_as_the_entrypoint(built: Machine) -> None:
     *_, final = stages(TEXT)
     command = json.loads(the("ENTRYPOINT", final))
@@ -104,6 +106,7 @@ def test_it_says_its_version_as_the_entrypoint(built: Machine) -> None:
     assert "Run the agent" in built.run([*command, *json.loads(the("CMD", final)), "--help"])
 
 
+@pytest.mark.thorough
 def test_there_is_no_pip_and_nothing_to_build_with(built: Machine) -> None:
     programs = built.there("/opt/kshadow/bin")
     assert not [it.name for it in programs.iterdir() if it.name.startswith(("pip", "wheel", "easy_install"))]
@@ -113,6 +116,7 @@ def test_there_is_no_pip_and_nothing_to_build_with(built: Machine) -> None:
             assert subprocess.run(command, capture_output=True, check=False, timeout=60).returncode, module
 
 
+@pytest.mark.thorough
 def test_it_has_the_versions_that_were_tested_together(built: Machine) -> None:
     listing = (
         "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
@@ -124,6 +128,7 @@ def test_it_has_the_versions_that_were_tested_together(built: Machine) -> None:
     assert {name: pinned.get(re.sub(r"[-_.]+", "-", name).lower()) for name in found} == found
 
 
+@pytest.mark.thorough
 def test_its_bill_of_materials_lists_what_is_in_it(built: Machine) -> None:
     listing = (
         "import importlib.metadata as m, json; print(json.dumps([[d.name, d.version] for d in m.distributions()]))"
@@ -154,6 +159,7 @@ def test_the_same_sources_give_the_same_wheel(built: Machine, tmp_path: Path) ->
     assert sha256(first.read_bytes()).hexdigest() == sha256(second.read_bytes()).hexdigest()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("kafka")
 def test_the_line_to_try_it_reaches_a_broker(built: Machine, tmp_path: Path) -> None:
     """What docs/image.md says to type, from the image's name on, with the image's variables."""
@@ -204,6 +210,7 @@ def agent(built: Machine, tmp_path: Path) -> Iterator[int]:
     process.wait()
 
 
+@pytest.mark.thorough
 def test_the_health_check_says_how_it_is(built: Machine, agent: int) -> None:
     *_, final = stages(TEXT)
     health = the("HEALTHCHECK", final)

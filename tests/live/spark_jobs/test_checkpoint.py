@@ -17,6 +17,7 @@ from spark_jobs.writing import HadoopFileSystem
 from tests.live.spark_jobs.test_history_stream import tell
 
 
+@pytest.mark.thorough  # leases are tried without Spark
 def test_a_second_stream_of_a_checkpoint_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

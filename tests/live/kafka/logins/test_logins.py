@@ -174,6 +174,7 @@ def test_clients_that_nobody_polls_renew_their_tokens(
     assert not [it for it in told(cluster)[begun:] if it.startswith("refused")]
 
 
+@pytest.mark.thorough  # above, in one client
 def test_tokens_are_renewed_without_a_gap(cluster: Secured, tmp_path: Path) -> None:
     """An agent with all its clients, while tokens run out every few seconds and a group commits all the time."""
     (port,) = free_ports(1)

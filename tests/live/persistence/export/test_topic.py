@@ -28,7 +28,6 @@ from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.topic_sink import MAX_MESSAGE_BYTES, PARTITIONS, RETENTION_MS, TopicSink
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests import others_thorough
 from tests.live.kafka.writer.test_topic import acl, rules
 from tests.unit.persistence.export.made import HOSTILE, event
 from tests.waiting import until
@@ -298,7 +297,8 @@ class Stream(threading.Thread):
             self.count += 20
 
 
-@pytest.mark.parametrize("how", others_thorough(("killed", "paused", "restarted"), "killed"))
+@pytest.mark.thorough  # kills without a steady stream are in test_killed.py
+@pytest.mark.parametrize("how", ["killed", "paused", "restarted"])
 def test_a_broker_that_is_away_under_a_steady_stream(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -100,6 +100,7 @@ def stream_from(broker: EmbeddedBroker, directory: Path) -> list[str]:
     return [*stream, "--events-topic", directory.name]
 
 
+@pytest.mark.thorough  # its parts are tried by themselves: streams, submitting
 @pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
 @pytest.mark.usefixtures("kafka")
 def test_a_stream_tells_what_replay_does(broker: EmbeddedBroker, tmp_path: Path) -> None:

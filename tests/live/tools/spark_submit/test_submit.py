@@ -49,6 +49,7 @@ sys.exit(int(json.loads(sys.argv[1])["since"][-1]))
 """
 
 
+@pytest.mark.thorough  # what the archive holds is seen without executors, too
 def test_executors_see_our_code_in_the_archive_alone(tmp_path: Path) -> None:
     """Composed and run by an interpreter and from a directory that know nothing of this tree."""
     python, _ = isolated(tmp_path)
