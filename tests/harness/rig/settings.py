@@ -33,6 +33,8 @@ BROKER_CONFIG = {
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
+    "group.share.session.timeout.ms": "6000",
+    "group.share.heartbeat.interval.ms": "1500",
 }
 """Of the rig's brokers, in place of defaults."""
 
