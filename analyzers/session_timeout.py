@@ -94,6 +94,9 @@ def _may_be_planned(lost: LostMember) -> bool:
     return lost.member.left_for_restart or (lost.emptied_group and leaves_without_goodbye(lost.member))
 
 
+USUAL_MAX_SESSION_MS = 60_000
+"""What brokers let a group of such a type have at the most, by default (`group.consumer.max.session.timeout.ms`)."""
+
 _SET_BY_BROKERS: dict[str | None, str] = {
     GroupType.CONSUMER: "With group.protocol=consumer",
     GroupType.SHARE: "In share groups",
@@ -112,15 +115,22 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
             f"keep {it} stopped until then; the price is {its} capacity."
         )
     needed = numbers["needed_session_timeout_ms"]
+    whose = _SET_BY_BROKERS.get(losses.group_type)
+    is_theirs = whose is not None and any(not it.member.uses_classic_protocol for it in lost)
+    setting = f"group.{losses.group_type}.%s.ms" if is_theirs else "%s.ms"
     if stalled:
         within = duration_text(max(it.away_ms or 0 for it in stalled))
         who = names_text([it.identity.name for it in stalled])
         if needed is not None:
-            parts.append(
-                f"If {who} only paused (garbage collection, CPU limit, network) for {within}, set session.timeout.ms "
-                f"to at least {duration_text(needed)}; a dead member is then detected later."
+            session, beat, most = (
+                setting % name for name in ("session.timeout", "heartbeat.interval", "max.session.timeout")
             )
-            parts.append("Keep heartbeat.interval.ms at a third of it or less.")
+            above = f" (and {most} above it)" if is_theirs and needed > USUAL_MAX_SESSION_MS else ""
+            parts.append(
+                f"If {who} only paused (garbage collection, CPU limit, network) for {within}, set {session} "
+                f"to at least {duration_text(needed)}{above}; a dead member is then detected later."
+            )
+            parts.append(f"Keep {beat} at a third of it or less.")
         else:
             parts.append(f"If {who} only paused for {within}, the session timeout is too short for that.")
     away = [it for it in lost if it.returned_ms is None]
@@ -141,8 +151,7 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
         parts.append(
             "Static members need a session.timeout.ms longer than a restart; a dead one is then detected later."
         )
-    whose = _SET_BY_BROKERS.get(losses.group_type)
-    if whose is not None and any(not it.member.uses_classic_protocol for it in lost):
+    if is_theirs:
         name = f"{losses.group_type}.session.timeout.ms"
         parts.append(f"{whose} the brokers set the timeout: group.{name}, or for this group its config {name}.")
     return " ".join(parts)

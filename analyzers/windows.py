@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -426,7 +426,9 @@ class LostMembers:
             return
         self._seats.leave(seat, now_ms)
         went_ms = gone.at.timestamp_ms if how.departed_ms is None else how.departed_ms
-        lost = LostMember(gone.member, seat, gone.at.offset, went_ms)
+        # Of a type whose records have no session timeout it is what the brokers say, where they were asked.
+        member = replace(gone.member, session_timeout_ms=how.session_timeout_ms)
+        lost = LostMember(member, seat, gone.at.offset, went_ms)
         self._away.setdefault(seat, deque()).append(lost)
         self._forget(self.recent.add(now_ms, lost))
         self.changed = True

@@ -268,7 +268,7 @@ def _session_timeout_advice(totals: Totals, group_type: str | None) -> Advice | 
             "stopped until then; the price is its capacity."
         )
         return Advice(text, frozenset({"session_timeout"}), saves_ms, runbook=runbook)
-    session = _evidence_values(lost, "session_timeout_ms")
+    session = _session_timeouts(lost)
     now = f" (now {duration_range(session)})" if session else ""
     setting = _session_setting(group_type)
     text = (
@@ -317,7 +317,7 @@ def _rolling_restart_advice(totals: Totals, group_type: str | None) -> Advice | 
     if len(away_ms) < REPEATED_FROM or lacks(STATIC_MEMBERSHIP, _libraries(totals)):
         return None
     gone = _lost(totals, Cause.MEMBER_LEFT)
-    session, setting = _evidence_values(gone, "session_timeout_ms"), _session_setting(group_type)
+    session, setting = _session_timeouts(gone), _session_setting(group_type)
     now = f" (now {duration_range(session)})" if session else ""
     text = "Set group.instance.id, an id of its own for each client"
     if session and max(away_ms) < min(session):
@@ -394,6 +394,13 @@ def _clients(gone: Sequence[Departure]) -> str:
 
 def _evidence_values(gone: Sequence[Departure], field: str) -> list[int]:
     return [value for it in gone for item in it.evidence if (value := int_field(item, field)) is not None]
+
+
+def _session_timeouts(gone: Sequence[Departure]) -> list[int]:
+    """Their own, and those that brokers set for their group."""
+    return [
+        ms for field in ("session_timeout_ms", "group_session_timeout_ms") for ms in _evidence_values(gone, field)
+    ]
 
 
 _RULES: tuple[tuple[str, Callable[[Totals, str | None], Advice | None]], ...] = (

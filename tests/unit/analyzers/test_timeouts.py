@@ -9,7 +9,13 @@ import pytest
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
-from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport, ReportedDeparture
+from agent.core.inference.external_evidence import (
+    EvidenceSource,
+    KnownSessions,
+    RebalanceReport,
+    ReportedDeparture,
+)
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.shadow.mirror import PartitionMirror
 from analyzers.registry import select_analyzers
 from tests.unit.analyzers.story import SESSION_S, Story, said
@@ -191,16 +197,29 @@ def test_members_of_the_new_protocol() -> None:
     log.add(b.tombstone(8, "b-1"), b.tombstone(7, "b-1"), b.tombstone(5, "b-1"), b.c_epoch(3))
     log.add(b.c_member("b-2"), b.c_epoch(4), after_ms=20_000)
     log.add(b.c_member("b-3"), b.c_epoch(5), after_ms=20_000)
-    diagnosis = PartitionDiagnosis(PartitionMirror(7), select_analyzers([SESSION]).makes)
-    out = [it for it in diagnosis.replay_batch(b.run_of(log.records)) if isinstance(it, Finding)]
-    assert said(out) == [("info", "firing")]
-    # What is known of it by now is in it as it closes.
-    (now,) = [it for it in diagnosis.advance(log.now_ms + 3 * 3_600_000) if isinstance(it, Finding)]
-    assert said([now]) == [("info", "resolved")]
+
+    def as_it_closes(witness: EvidenceSource | None) -> Finding:
+        """What is known of it by then is in it."""
+        diagnosis = PartitionDiagnosis(PartitionMirror(7, witness), select_analyzers([SESSION]).makes)
+        out = [it for it in diagnosis.replay_batch(b.run_of(log.records)) if isinstance(it, Finding)]
+        assert said(out) == [("info", "firing")]
+        (now,) = [it for it in diagnosis.advance(log.now_ms + 3 * 3_600_000) if isinstance(it, Finding)]
+        assert said([now]) == [("info", "resolved")]
+        assert now.numbers["came_back"] == 1
+        return now
+
+    now = as_it_closes(None)
     assert now.numbers["session_timeouts_ms"] == []
-    assert now.numbers["came_back"] == 1
     assert "too short for that" in now.advice
     assert "group.consumer.session.timeout.ms" in now.advice
+    # Where the brokers were asked, there is a number to set.
+    now = as_it_closes(KnownSessions({"consumer": SessionSetting(45_000)}))
+    assert now.numbers["session_timeouts_ms"] == [45_000]
+    assert now.numbers["needed_session_timeout_ms"] == 65_000
+    assert "1 session timed out within 1 h: b on 10.0.0.1 after 45 s" in now.summary
+    wanted = "set group.consumer.session.timeout.ms to at least 1.1 min (and group.consumer.max.session.timeout.ms "
+    assert wanted in now.advice
+    assert "Keep group.consumer.heartbeat.interval.ms at a third of it or less." in now.advice
 
 
 class BrokerLog(EvidenceSource):

@@ -235,7 +235,8 @@ def rolling(
     for at in range(times):
         when = T0 + at * MINUTE
         left = [m.gone(f"pod-{at}", "member_left", instance_id=instance_id)]
-        proof = [m.gap(f"pod-{at}", 9, session_timeout_ms=it) for it in session_ms[at : at + 1]]
+        field, other = ("session_timeout_ms", "group_session_timeout_ms")[:: -1 if group_type == "consumer" else 1]
+        proof = [m.gap(f"pod-{at}", 9, **{other: None, field: it}) for it in session_ms[at : at + 1]]
         kind: dict[str, Any] = {"group_type": group_type, "stopped_ms": None, "evidence": proof}
         events.append(m.rebalance(2 * at + 1, "member_left", when, left=left, **kind))
         joined = [m.member(f"new-{at}")]
@@ -275,6 +276,10 @@ SESSIONS = [
     (rolling(2, session_ms=(6_000, 6_000), away_ms=0), ": a restart within session.timeout.ms (now 6.0 s) then"),  # 4
     (rolling(2), ", and session.timeout.ms above the longest restart: a"),  # 5: nothing tells what is set
     (rolling(2, "consumer"), ", and group.consumer.session.timeout.ms on the brokers above the longest restart"),  # 6
+    (
+        rolling(2, "consumer", session_ms=(45_000, 45_000)),
+        ": a restart within group.consumer.session.timeout.ms on the brokers (now 45.0 s) then",
+    ),  # 7: they were asked
 ]
 
 
