@@ -32,8 +32,8 @@ ASK_S = 5.0
 LOOK_S, EVERY_S = 30.0, 600.0
 """How often there may be groups that nobody asked of yet, and how often all are asked of again."""
 
-GROUPS_AT_ONCE = 200
-"""Brokers answer 700 a second."""
+GROUPS_AT_ONCE, PAUSE_S = 200, 1.0
+"""So many, then a pause: brokers answer 700 a second, and have others to answer."""
 
 _DENIED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
@@ -44,20 +44,20 @@ TypedGroup = tuple[str, str]
 def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
     """What all brokers agree on. Those that do not answer, or before Kafka 3.7 have no such settings, do not count.
     Raises `KafkaException` where none answers, or none may be asked: ACL operation DescribeConfigs on the cluster."""
-    return _ask_brokers(_admin_client(conf))
-
-
-def _admin_client(conf: Mapping[str, str]) -> AdminClient:
-    return new_admin_client({**quiet(conf), "error_cb": ignore_error})
-
-
-def _ask_brokers(admin: AdminClient) -> SessionSettings:
-    brokers = admin.list_topics(timeout=ASK_S).brokers
-    answers = _describe(admin, ResourceType.BROKER, [str(number) for number in brokers])
+    admin = _admin_client(conf)
+    try:
+        nodes = admin.describe_cluster(request_timeout=ASK_S).result(2 * ASK_S).nodes
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+    answers = _describe(admin, ResourceType.BROKER, [str(it.id) for it in nodes])
     said = [session_settings(it) for it in answers.values() if not isinstance(it, KafkaError)]
     if not said and answers:
         raise KafkaException(next(it for it in answers.values() if isinstance(it, KafkaError)))
     return agreed_settings(said)
+
+
+def _admin_client(conf: Mapping[str, str]) -> AdminClient:
+    return new_admin_client({**quiet(conf), "error_cb": ignore_error})
 
 
 def _describe(
@@ -71,6 +71,8 @@ def _describe(
             out[resource.name] = {name: entry.value for name, entry in answer.result(2 * ASK_S).items()}
         except KafkaException as error:
             out[resource.name] = error.args[0]
+        except TimeoutError:
+            out[resource.name] = KafkaError(KafkaError._TIMED_OUT)
     return out
 
 
@@ -124,7 +126,7 @@ class SessionSettingsWatch(BackgroundThread):
             return
         admin, found = _admin_client(self._conf), dict(self.known.of_groups)
         for start in range(0, len(new), GROUPS_AT_ONCE):
-            if self._stop.is_set():
+            if start and self._stop.wait(PAUSE_S):
                 return
             some = new[start : start + GROUPS_AT_ONCE]
             answers = _describe(admin, ResourceType.GROUP, {name for name, _ in some})

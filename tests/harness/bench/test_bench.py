@@ -105,7 +105,8 @@ def test_a_load_is_the_same_each_time() -> None:
 
 
 @pytest.mark.usefixtures("kafka")
-@pytest.mark.parametrize("wanted", [["steady"], pytest.param([*SCENARIOS], marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("wanted", [["steady"], [*SCENARIOS]])
 def test_scenarios_run(
     wanted: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

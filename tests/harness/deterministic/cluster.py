@@ -8,7 +8,7 @@ offsets that are gone are an error, an end of partition comes once for an offset
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import ConfigResource
 
 from agent.core.records import RawRecord
 from tests.harness.deterministic.scheduler import Scheduler
@@ -445,6 +446,29 @@ class AdminClient:
         except KafkaException as error:
             answer.set_exception(error)
         return {TOPIC: answer}
+
+    def describe_cluster(self, request_timeout: float) -> Future[SimpleNamespace]:
+        """One broker."""
+        answer: Future[SimpleNamespace] = Future()
+        try:
+            self._cluster.answers(request_timeout)
+            answer.set_result(SimpleNamespace(nodes=[SimpleNamespace(id=1)]))
+        except KafkaException as error:
+            answer.set_exception(error)
+        return answer
+
+    def describe_configs(
+        self, resources: Iterable[ConfigResource], request_timeout: float
+    ) -> dict[ConfigResource, Future[dict[str, SimpleNamespace]]]:
+        """It says nothing of sessions, so that its defaults are assumed, as by whoever replays the log."""
+        answers: dict[ConfigResource, Future[dict[str, SimpleNamespace]]] = {it: Future() for it in resources}
+        for answer in answers.values():
+            try:
+                self._cluster.answers(request_timeout)
+                answer.set_result({})
+            except KafkaException as error:
+                answer.set_exception(error)
+        return answers
 
 
 def _message(it: RawRecord) -> Message:

@@ -27,6 +27,7 @@ from agent.core.events.events import Event
 from agent.core.shadow import mirror as mirror_module
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import LogPosition
+from agent.kafka.admin_api import session_settings
 from agent.kafka.source import identity, open_transactions, topic
 from agent.kafka.source.errors import SourceError
 from agent.persistence.cluster_state import ReplayPosition
@@ -232,6 +233,7 @@ class World:
                 (transaction_watch, "LOOK_S", max(1.0, self.knobs.poll_s)),
                 (topic, "BATCH_RECORDS", batching),
                 (identity, "new_admin_client", lambda conf: AdminClient(self.cluster)),
+                (session_settings, "_admin_client", lambda conf: AdminClient(self.cluster)),
                 (directory_store, "os", self.disk.os_of_store()),
                 (spool, "sqlite3", self.disk.sqlite()),
                 (sink_worker, "os", self.disk.os_of_sinks()),

@@ -68,7 +68,7 @@ def segments_deleted(directory: Path, scale: Scale) -> Verdict:
         control.wait_level()
         assert all(begin(it.kafka, partition) == offset for partition, offset in began.items())
         verdict = it.verdict()
-        whole, _ = truth.all_told(control.finish()[0])
+        whole, _ = truth.all_told(it.servers, control.finish()[0])
         verdict.forgive_unexpected(whole)
         told = truth.told(truth.history(it.servers, HISTORY))
         lost = [event_id for event_id in whole if event_id not in told and event_id not in verdict.missing]
@@ -110,7 +110,7 @@ def recreated(directory: Path, scale: Scale) -> Verdict:
             it.play_out()
         verdict = it.verdict(lambda: control.finish()[1])
         before = control.logs[0]
-        least, most = truth.all_told(before, gone_ms)
+        least, most = truth.all_told(it.servers, before, gone_ms)
         told = truth.told(truth.history(it.servers, HISTORY))
         verdict.expected += len(least)
         verdict.missing += [event_id for event_id in least if event_id not in told]

@@ -16,7 +16,9 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from agent.core.events.events import event_of
+from agent.core.inference.external_evidence import KnownSessions
 from agent.core.records import LogId, RecordBatch
+from agent.kafka.admin_api.session_settings import fetch_session_settings
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
@@ -87,11 +89,20 @@ def stream_of(servers: str) -> tuple[LogId, Iterator[RecordBatch]]:
     return log_id, read_to_end(conf)
 
 
+def sessions_of(servers: str) -> KnownSessions:
+    """What the brokers say of sessions, as agents are told it."""
+    return KnownSessions(fetch_session_settings({"bootstrap.servers": servers}))
+
+
 def replayed(
-    log_id: LogId, runs: Iterable[RecordBatch], headers: Mapping[int | None, Header], cluster: str | None = None
+    servers: str,
+    log_id: LogId,
+    runs: Iterable[RecordBatch],
+    headers: Mapping[int | None, Header],
+    cluster: str | None = None,
 ) -> tuple[ClusterState, Ids, int]:
     """The state, the events and how many records the log comes to, as far in offsets and time as snapshots go."""
-    state = ClusterState(select_analyzers(), cluster=cluster, log=log_id)
+    state = ClusterState(select_analyzers(), witness=sessions_of(servers), cluster=cluster, log=log_id)
     outputs, records = [], 0
     for run in runs:
         records += len(run)
@@ -139,10 +150,10 @@ def told(events: Iterable[Mapping[str, object]]) -> Ids:
     return {str(event["event_id"]): canonical(event) for event in events}
 
 
-def all_told(log: tuple[LogId, Iterable[RecordBatch]], until_ms: int = 0) -> tuple[Ids, Ids]:
+def all_told(servers: str, log: tuple[LogId, Iterable[RecordBatch]], until_ms: int = 0) -> tuple[Ids, Ids]:
     """What the records of a log say, and what they say with the time that passed until then."""
     log_id, runs = log
-    state = ClusterState(select_analyzers(), log=log_id)
+    state = ClusterState(select_analyzers(), witness=sessions_of(servers), log=log_id)
     outputs = [output for run in runs for output in state.replay_batch(run)]
     least = told(map(event_of, outputs))
     return least, least | told(map(event_of, state.advance(until_ms)))
@@ -192,7 +203,7 @@ def judge(
     """Compare what an agent keeps and has told to what the log says."""
     log_id, runs = log or log_of(servers)
     headers = {partition: read_header(blob)[0] for partition, blob in blobs.items()}
-    state, expected, records = replayed(log_id, runs, headers, cluster)
+    state, expected, records = replayed(servers, log_id, runs, headers, cluster)
     verdict = Verdict(name, expected=len(expected), records=records)
     seen: dict[str, set[str]] = {}
     count = 0

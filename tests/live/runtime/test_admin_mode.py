@@ -534,6 +534,7 @@ def test_a_broker_that_falls_silent(cluster: Cluster, agent: Agent) -> None:
     until(lambda: agent.queries.ready().ready, 60)
 
 
+@pytest.mark.thorough  # one broker that falls silent is above
 def test_a_coordinator_that_falls_silent_while_others_answer(caplog: pytest.LogCaptureFixture) -> None:
     """What it coordinates is not told for long as it was, nor said to want a right; what others do is."""
     properties = {"offsets.topic.num.partitions": "2", "offsets.topic.replication.factor": "1"}

@@ -144,6 +144,7 @@ def broker() -> Iterator[EmbeddedBroker]:
         producing.join(30)
 
 
+@pytest.mark.thorough  # the analyzer's own tests have each of them, without a broker
 def test_stuck_consumers_are_told_in_time_and_others_never(
     broker: EmbeddedBroker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

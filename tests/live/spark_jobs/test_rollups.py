@@ -145,6 +145,7 @@ def test_each_day_by_itself_is_as_in_the_whole(
     assert rows_of(tmp_path / "days", names=ROLLED_UP) == expected
 
 
+@pytest.mark.thorough
 def test_a_day_reads_its_own_days_alone(spark: SparkSession, files: Path, tmp_path: Path) -> None:
     history, out, days = tmp_path / "history", tmp_path / "out", [date_of(T0 + it * DAY_MS) for it in range(DAYS)]
     shutil.copytree(files, history)

@@ -55,6 +55,7 @@ def killed_again_and_again(kind: str, place: str, state: Path, meanwhile: Callab
     return int(last.split()[1])
 
 
+@pytest.mark.thorough  # the topic below is killed likewise
 def test_parquet_files_hold_all_that_was_promised(tmp_path: Path) -> None:
     files = tmp_path / "files"
     total = killed_again_and_again("parquet", str(files), tmp_path / "state", lambda: None)

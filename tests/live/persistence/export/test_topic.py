@@ -212,7 +212,7 @@ def test_an_event_that_the_topic_does_not_take_is_refused_alone(
 ) -> None:
     admin = AdminClient({**conf, "log_level": 0})
     made = NewTopic("small", 2, config={"max.message.bytes": "20000"})
-    admin.create_topics([made])["small"].result(20)
+    admin.create_topics([made])["small"].result(60)
     dice = random.Random(1)
     noise = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60_000))  # does not compress to 20,000
     events = some(0, 3_000)

@@ -330,6 +330,7 @@ def test_a_cluster_that_has_lost_a_broker() -> None:
         assert (form.outcome, "not all are in sync" in form.found) == (CheckOutcome.WARNING, True)
 
 
+@pytest.mark.thorough
 def test_half_of_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of fetches that are not answered no right, no clock and no "no record" follows."""
     properties = {**PROPERTIES, "offsets.topic.replication.factor": "1"}
