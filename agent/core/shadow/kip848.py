@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import Departure
+from agent.core.inference.facts import CommitActivity, Departure
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import (
     NOT_RECOGNIZED,
@@ -464,7 +464,7 @@ class EpochGroup:
         inferred = infer_epoch_change(
             joined,
             left,
-            self._pace.commit_activities(self.name, left, offsets, across_owners=True),
+            self._activities(left, offsets),
             at.timestamp_ms,
             seen_ms=self._pending.seen_ms,
             expired=self._expired(),
@@ -504,10 +504,19 @@ class EpochGroup:
     def departures(self, at_ms: int, offsets: CommittedOffsets) -> dict[str, Departure]:
         """By member id, how those members left, if it was at `at_ms`."""
         left = self.departed_members()
-        activity = self._pace.commit_activities(self.name, left, offsets, across_owners=True)
+        activity = self._activities(left, offsets)
         return infer_epoch_departures(
             left, activity, at_ms, self._pending.seen_ms, self._expired(), self._behind(), self.session
         )
+
+    def _activities(self, members: Iterable[Member], offsets: CommittedOffsets) -> dict[str, CommitActivity]:
+        """By member id, what each committed."""
+        committing = map(self._as_committing, members)
+        return self._pace.commit_activities(self.name, committing, offsets, across_owners=True)
+
+    def _as_committing(self, member: Member) -> Member:
+        """The member with the partitions for which it commits as its assignment."""
+        return member
 
     def _expired(self) -> frozenset[str]:
         """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave
@@ -703,6 +712,7 @@ class StreamsGroup(EpochGroup):
             "_targets": TargetAssignments[str, StreamsGroupTargetAssignmentMemberValue],
             "topology_epoch": int | None,
             "validated_topology_epoch": int,
+            "_sources": dict[str, tuple[str, ...]],
         }
     )
 
@@ -721,6 +731,9 @@ class StreamsGroup(EpochGroup):
     def __init__(self, name: str, at: LogPosition, before: ClassicGroup | None = None) -> None:
         self.topology_epoch: int | None = None
         self.validated_topology_epoch = -1
+        # By subtopology the topics that its tasks read, those that it names by a pattern left out: what these have
+        # become is not in the log.
+        self._sources: dict[str, tuple[str, ...]] = {}
         super().__init__(name, at, before)
 
     @staticmethod
@@ -730,6 +743,18 @@ class StreamsGroup(EpochGroup):
     def _apply_own_record(self, role: str, value: Any) -> None:
         assert role == "topology", "no other role is a streams group's own"
         self.topology_epoch = None if value is None else value.epoch
+        self._sources = {
+            it.subtopology_id: (*it.source_topics, *(topic.name for topic in it.repartition_source_topics))
+            for it in (() if value is None else value.subtopologies)
+        }
+
+    def _as_committing(self, member: Member) -> Member:
+        """A task reads, and commits, its partition of each topic of its subtopology."""
+        read: dict[str, set[int]] = {}
+        for subtopology, tasks in member.assignment.items():
+            for topic in self._sources.get(subtopology, ()):
+                read.setdefault(topic, set()).update(tasks)
+        return replace(member, assignment={topic: tuple(sorted(it)) for topic, it in read.items()})
 
     def _read_epoch_record(self, value: Any) -> None:
         self.validated_topology_epoch = value.validated_topology_epoch

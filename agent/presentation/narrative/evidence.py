@@ -149,8 +149,7 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
             if group_type == "share":
                 return "share groups commit nothing to this topic, so there is no gap to measure"
             if group_type == "streams":
-                who = "commits of a Streams group are not matched with the tasks of its members"
-                return f"{who}, so there is no gap to measure"
+                return "nothing was committed of the topics that its topology names, so there is no gap to measure"
             return "nothing was committed of what was held, so there is no gap to measure"
         session, poll = int_field(item, "session_timeout_ms"), int_field(item, "rebalance_timeout_ms")
         of_group = int_field(item, "group_session_timeout_ms")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agent.tools.embedded import fetch_tools
+from tests.harness.rig.fleet import Client
+from tests.harness.rig.settings import GroupSettings
 from tests.harness.rig.stage import Stage
 
 _WORD_COUNT = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
@@ -122,31 +126,14 @@ def share(stage: Stage) -> None:
 
 def streams(stage: Stage) -> None:
     """Two instances of a Kafka Streams application (classic protocol): one is killed, one is stopped properly."""
-    jars = fetch_tools(stage.world.jars.version, extra=_EXTRA)
     with stage.world.java_slots:
         settings = stage.begin(
             assignor="", topics=("streams-plaintext-input",), commit="auto", commit_s=2, poll_ms=15_000
         )
         members = []
         for number in range(2):
-            name = f"{stage.group}-s{number}"
-            home = stage.world.fleet.directory / name
-            home.mkdir()
-            properties = {
-                "application.id": stage.group,
-                "client.id": name,
-                "bootstrap.servers": stage.world.fleet.bootstrap,
-                "state.dir": str(home),
-                "commit.interval.ms": round(settings.commit_s * 1000),
-                "session.timeout.ms": settings.session_ms,
-                "heartbeat.interval.ms": settings.heartbeat_ms,
-                "max.poll.interval.ms": settings.poll_ms,
-            }
-            file = home / "streams.properties"
-            file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-            stage.world.ledger.note("join", stage.group, name, java=True)
-            members.append(stage.world.fleet.java(name, stage.group, jars, _WORD_COUNT, [str(file)]))
-            stage.clients.append(members[-1])
+            timeouts = {"session.timeout.ms": settings.session_ms, "heartbeat.interval.ms": settings.heartbeat_ms}
+            members.append(_word_count(stage, settings, timeouts))
             stage.settle(number + 1, 60)
         stage.work(6)
         victim, last = stage.dice.sample(members, 2)
@@ -156,3 +143,46 @@ def streams(stage: Stage) -> None:
         stage.close(last)
         last.wait(10)
         stage.settle(0)
+
+
+def streams_protocol(stage: Stage) -> None:
+    """Three instances of one (KIP-1071): one is killed, one is stopped properly, one is frozen for long."""
+    with stage.world.java_slots:
+        settings = stage.begin(
+            protocol="streams", assignor="", topics=("streams-plaintext-input",), commit="auto", commit_s=2
+        )
+        members = [_word_count(stage, settings, {"group.protocol": "streams"}) for _ in range(3)]
+        stage.sleep(25)
+        victim, last, frozen = stage.dice.sample(members, 3)
+        stage.kill(victim)
+        stage.sleep(15)
+        stage.freeze(frozen)
+        stage.sleep(12)
+        stage.thaw(frozen)
+        stage.sleep(20)
+        stage.close(last)
+        last.wait(10)
+        stage.sleep(12)
+
+
+def _word_count(stage: Stage, settings: GroupSettings, more: Mapping[str, object]) -> Client:
+    """Start an instance of Kafka's own example."""
+    jars = fetch_tools(stage.world.jars.version, extra=_EXTRA)
+    name = f"{stage.group}-{stage.letter()}"
+    home = stage.world.fleet.directory / name
+    home.mkdir()
+    properties = {
+        "application.id": stage.group,
+        "client.id": name,
+        "bootstrap.servers": stage.world.fleet.bootstrap,
+        "state.dir": str(home),
+        "commit.interval.ms": round(settings.commit_s * 1000),
+        "max.poll.interval.ms": settings.poll_ms,
+        **more,
+    }
+    file = home / "streams.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    stage.world.ledger.note("join", stage.group, name, java=True)
+    client = stage.world.fleet.java(name, stage.group, jars, _WORD_COUNT, [str(file)])
+    stage.clients.append(client)
+    return client

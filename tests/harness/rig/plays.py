@@ -42,6 +42,7 @@ PLAYS: dict[str, Play] = {
     "unsubscribe": Play(changes.unsubscribe, 1),
     "java": Play(modern.java_console, 1),
     "streams": Play(modern.streams, 1, since=4),
+    "streams_1071": Play(modern.streams_protocol, 1, since=4),
     "848": Play(modern.consumer_protocol, 2, since=4),
     "848_static": Play(modern.consumer_protocol_static, 1, since=4),
     "migrate": Play(modern.migrate, 1, since=4),

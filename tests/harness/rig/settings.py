@@ -33,8 +33,11 @@ BROKER_CONFIG = {
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
-    "group.share.session.timeout.ms": "6000",
-    "group.share.heartbeat.interval.ms": "1500",
+    **{
+        f"group.{kind}.{name}": value
+        for kind in ("share", "streams")
+        for name, value in (("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "1500"))
+    },
 }
 """Of the rig's brokers, in place of defaults."""
 

@@ -348,8 +348,8 @@ def k_epoch(epoch: int, *, group: str = GROUP, validated: int = 0, topics_hash: 
     return _of(17, group, streams.StreamsGroupMetadataValue(epoch, topics_hash, validated))
 
 
-def k_topology(epoch: int = 0, *, group: str = GROUP) -> Pair:
-    return _of(23, group, streams.StreamsGroupTopologyValue(epoch, (streams.Subtopology("0", ("t",)),)))
+def k_topology(epoch: int = 0, *, group: str = GROUP, topics: Sequence[str] = ("t",)) -> Pair:
+    return _of(23, group, streams.StreamsGroupTopologyValue(epoch, (streams.Subtopology("0", tuple(topics)),)))
 
 
 def k_target(member_id: str, tasks: Parts, *, group: str = GROUP, standby: Parts | None = None) -> Pair:

@@ -579,6 +579,30 @@ def test_the_tasks_of_a_streams_member() -> None:
     assert (who.standby_tasks, who.warmup_tasks, who.partitions) == ({"1": (3,)}, {"1": (4,)}, 2)
 
 
+@pytest.mark.parametrize(
+    ("is_named", "silent_ms", "cause"),
+    [(True, 45_000, "session_timeout"), (True, 100, "member_left"), (False, 45_000, "unknown_departure")],
+)
+def test_a_streams_member_commits_what_its_tasks_read(*, is_named: bool, silent_ms: int, cause: str) -> None:
+    """A task reads its partition of each topic of its subtopology; what a pattern stands for is not written."""
+    log = Log().add(b.k_topology(topics=("t", "u") if is_named else ()), b.k_member("a-1"), b.k_member("b-1"))
+    log.add(b.k_epoch(2), b.k_target("a-1", {"0": [0]}), b.k_target("b-1", {"0": [1]}), b.k_target_epoch(2))
+    log.add(b.k_current("a-1", 2, {"0": [0]}), b.k_current("b-1", 2, {"0": [1]}))
+    for number in range(60):
+        at_ms = log.now_ms + 2_000
+        # Of the member that goes nothing comes to one of its topics; the other goes on all the time.
+        log.add(b.commit("u", 0, number, at_ms=at_ms), b.commit("t", 1, number, at_ms=at_ms), after_ms=2_000)
+    while silent_ms > 2_000:
+        silent_ms -= 2_000
+        log.add(b.commit("t", 1, silent_ms, at_ms=log.now_ms + 2_000), after_ms=2_000)
+    gone = [b.tombstone(kind, "a-1") for kind in (22, 21, 19)]
+    log.add(*gone, b.k_epoch(3), after_ms=silent_ms)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.inferred is not None
+    assert left.inferred.cause == cause
+    assert left.member.assignment == {"0": (0,)}, "tasks are told as tasks"
+
+
 def test_a_streams_groups_target_is_of_active_tasks() -> None:
     log, script = Log(), ModernScript(STREAMS, GROUP)
     log.add(*script.join("a-1"))

@@ -156,7 +156,7 @@ UNKNOWN = [
     (
         [m.gap("a", None)],
         "streams",
-        "commits of a Streams group are not matched with the tasks of its members, so there is no gap to measure",
+        "nothing was committed of the topics that its topology names, so there is no gap to measure",
     ),  # 7
     (
         [m.gap("a", 12_000)],
