@@ -368,7 +368,7 @@ def kip848_departure_probabilities(
     Its session timeout is the broker's and not in the log: `session`, or where that is None most likely the default.
     A commit does not renew it.
     """
-    usual = session or SessionSetting(P.kip848_session_timeout_ms)
+    usual = session or SessionSetting()
     interval, precision = _commit_interval_ms(activity), P.timer_precision_ms
     library, committed = library_named(member.client_library), activity.last_commit_ms
     last = max(it for it in (committed, seen_ms) if it is not None)
@@ -426,7 +426,7 @@ def _kip848_session_expiry_times(
     """`until_ms`: one that died later than its last sign of life at `last` shows went by then."""
     if member.session_timeout_ms is not None:
         return session_expiry_times(last, last, member.session_timeout_ms, interval)
-    usual, beat = session or SessionSetting(P.kip848_session_timeout_ms)
+    usual, beat = session or SessionSetting()
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
     share = kip848_session_share(session)
     return (

@@ -294,7 +294,7 @@ def sampled_departure_probabilities(
     other = P.sampled_other_limit_share
     limits, beat = library.session_timeouts_ms, 0
     if kip848:
-        timeout, beat = session or SessionSetting(P.kip848_session_timeout_ms)
+        timeout, beat = session or SessionSetting()
         limits, other = (timeout,), 1 - kip848_session_share(session)
     usual = (1 - other) / len(limits)
     expiries = [

@@ -14,9 +14,9 @@ from agent.core.inference.parameters import PARAMETERS
 
 
 class SessionSetting(NamedTuple):
-    """The session timeout of a group, and how often its members send heartbeats: milliseconds."""
+    """The session timeout of a group, and how often its members send heartbeats: milliseconds; Kafka's defaults."""
 
-    timeout_ms: int
+    timeout_ms: int = PARAMETERS.kip848_session_timeout_ms
     heartbeat_ms: int = PARAMETERS.kip848_heartbeat_interval_ms
 
 
@@ -30,9 +30,10 @@ def session_settings(values: Mapping[str, str | None], prefix: str = "group.") -
     found: dict[str, SessionSetting] = {}
     for group_type, names in SESSION_NAMES.items():
         timeout, heartbeat = (milliseconds_of(values.get(prefix + name)) for name in names)
-        if timeout is not None:
-            usual = SessionSetting(timeout).heartbeat_ms
-            found[group_type] = SessionSetting(timeout, min(heartbeat or usual, timeout))
+        if timeout or heartbeat:
+            usual = SessionSetting()
+            timeout = timeout or usual.timeout_ms
+            found[group_type] = SessionSetting(timeout, min(heartbeat or usual.heartbeat_ms, timeout))
     return found
 
 

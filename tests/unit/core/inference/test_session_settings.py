@@ -66,7 +66,6 @@ def test_what_a_configuration_says() -> None:
         "group.consumer.heartbeat.interval.ms": "3000",
         "group.share.session.timeout.ms": "2000",
         "group.streams.session.timeout.ms": "soon",
-        "group.streams.heartbeat.interval.ms": "1000",
         "session.timeout.ms": "1",
     }
     # A heartbeat interval that nobody told is not longer than the session.
@@ -76,6 +75,7 @@ def test_what_a_configuration_says() -> None:
     }
     own = {"consumer.session.timeout.ms": "7000", "share.session.timeout.ms": None}
     assert session_settings(own, prefix="") == {"consumer": SessionSetting(7_000)}
+    assert session_settings({"group.share.heartbeat.interval.ms": "1000"}) == {"share": SessionSetting(45_000, 1_000)}
     for wrong in ("0", "-1", "", "1e4", str(1 << 31)):
         assert session_settings({"group.share.session.timeout.ms": wrong}) == {}
 
