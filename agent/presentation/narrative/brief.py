@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agent.core.causes import UNKNOWN_CAUSES, cause_info
+from agent.presentation.narrative.confidence import assumed_session
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.origins import unexplained
@@ -134,6 +135,8 @@ def _sure(scene: StoryContext) -> list[str]:
         out.insert(0, f"{capitalized(certainty(min(*inferred, 0.99)))} ({percent_range(inferred)}): {what}.")
     if unknown:
         out.insert(0, f"Unknown: why {count(unknown, 'member')} left.")
+    if (assumed := assumed_session(left, scene)) is not None:
+        out.append(assumed)
     if not scene.has_broker_log:
         out.append(f"For the broker's own reasons, add --broker-log PATH{' to the agent' * scene.asked.of_agent}.")
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.core.causes import UNKNOWN_CAUSES, cause_info
+from agent.core.inference.parameters import PARAMETERS
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Rebalance
 from agent.presentation.narrative.origins import unexplained
@@ -14,6 +15,7 @@ from agent.presentation.narrative.words import (
     capitalized,
     certainty,
     count,
+    duration,
     grouped,
     join_words,
     name,
@@ -47,6 +49,8 @@ def confidence_text(scene: StoryContext) -> str | None:
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
     out += _least_sure(members, scene.calendar)
+    if (assumed := assumed_session(members, scene)) is not None:
+        out += f" {assumed}"
     if unknown:
         out += f" Why {count(unknown, 'member')} left is not known."
     if scene.has_broker_log or unknown:
@@ -58,6 +62,16 @@ def confidence_text(scene: StoryContext) -> str | None:
 
 def _is_inferred(it: Departure | Rebalance) -> bool:
     return not it.observed and 0 < it.confidence < 1
+
+
+def assumed_session(inferred: Iterable[Departure], scene: StoryContext) -> str | None:
+    """That a session timeout was assumed, where what is inferred of any of these rests on it."""
+    gaps = [item for it in inferred for item in it.evidence if item.get("kind") == "commit_gap"]
+    if all(it.get("session_timeout_ms") or it.get("group_session_timeout_ms") for it in gaps):
+        return None
+    usual = duration(PARAMETERS.kip848_session_timeout_ms)
+    told = "the agent's --broker-config" if scene.asked.of_agent else "--broker-config"
+    return f"Assumed: a session timeout of {usual}, the brokers' default; {told} tells another."
 
 
 def _certainty_phrase(them: Iterable[Departure | Rebalance]) -> str:

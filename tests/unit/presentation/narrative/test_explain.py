@@ -262,6 +262,28 @@ def test_rolling_restarts(story: Story, advised: bool) -> None:
     assert any("Static membership" in text for text in story.advice) == advised
 
 
+@pytest.mark.parametrize(
+    ("timeouts", "of_agent", "assumed"),
+    [
+        ({"session_timeout_ms": None}, False, "--broker-config tells another."),
+        ({"session_timeout_ms": None}, True, "the agent's --broker-config tells another."),
+        ({"session_timeout_ms": None, "group_session_timeout_ms": 45_000}, False, None),
+        ({"session_timeout_ms": 45_000}, False, None),
+    ],
+)
+def test_that_a_session_timeout_is_assumed_is_said(
+    timeouts: dict[str, int | None], of_agent: bool, assumed: str | None
+) -> None:
+    """The topic does not have that of KIP-848, share and Streams groups; brokers tell it to whom they may."""
+    kind: dict[str, Any] = {"group_type": "consumer", "evidence": [m.gap("a", 9, **timeouts)], "observed": False}
+    gone = m.rebalance(3, "member_left", left=[m.gone("a", "member_left", confidence=0.95)], **kind)
+    story = tell(gone, form=m.form(group_type="consumer"), of_agent=of_agent)
+    told = [it for section in story.brief for it in section.texts if it.startswith("Assumed: ")]
+    expected = [] if assumed is None else [f"Assumed: a session timeout of 45.0 s, the brokers' default; {assumed}"]
+    assert told == expected
+    assert any("Assumed: " in text for _, texts in story.sections() for text in texts) == bool(expected)
+
+
 # 1-6: the session timeout is compared with the one that is set.
 SESSIONS = [
     (
