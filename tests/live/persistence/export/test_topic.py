@@ -223,7 +223,7 @@ def test_an_event_that_the_topic_does_not_take_is_refused_alone(
         it["summary"] = "".join(dice.choices("abcdefgh", k=60))
     too_large = event(3_000, "group-0", numbers={"noise": "x" * (MAX_MESSAGE_BYTES + 1)})
     batch = tuple(encode_event(it, 0) for it in [*events, too_large])
-    sink = TopicSink(conf, "small")
+    sink = TopicSink(conf, "small", patience_s=60)  # others begin at the same time
     refused = sink.write(batch)
     assert sorted(json.loads(it.event.body)["offset"] for it in refused) == [*sorted(large), 3_000]
     assert {it.reason for it in refused} == {
