@@ -156,13 +156,20 @@ class Node:
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self._start_timeout_s
-        while self.admin_servers is not None and not (_listens(self.admin_servers) and _answers(self.admin_servers)):
+        servers = self.admin_servers
+        while servers is not None and not (_listens(servers) and self._has_started() and _answers(servers)):
             if (code := process.poll()) is not None:
                 raise BrokerFailedError(f"the broker ended with exit code {code}:\n{self._log_end()}")
             if time.monotonic() > deadline:
                 waited = f"within {self._start_timeout_s:g} seconds"
                 raise BrokerFailedError(f"no answer from the broker {waited}:\n{self._log_end()}")
             time.sleep(0.05)
+
+    def _has_started(self) -> bool:
+        """Whether it is this one that listens: another may have taken the port since that was free."""
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            return b"Kafka Server started" in log.read()
 
     def _log_end(self) -> str:
         with self.log_file.open("rb") as log:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("kafka")
 SAID = " is not saved; they are read again from the last snapshot of "
 
 
+@pytest.mark.thorough  # the checkpointer's own tests have what is saved
 def test_the_exit_code_tells_of_it(tmp_path):
     """Of an agent alone, of one that is tried again and again, of one that shares partitions, and of one whose
     directory is there; and of one that has a history instead."""

@@ -22,6 +22,7 @@ from spark_jobs.formats.api import OutputHeld, TableOutput, is_of
 from spark_jobs.formats.opening import conformed, dates_of, open_output, path_of, pinned, read_table
 from spark_jobs.history import HistoryFiles
 from spark_jobs.report.reading import read_rollups
+from tests import others_thorough
 
 TABLES = ("groups", "causes")
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
@@ -72,7 +73,7 @@ def each(value: int, days: tuple[str, ...] = DAYS, added: str | None = None) -> 
     return [(day, value, added) for day in days]
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta", pytest.param("iceberg", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("form", others_thorough(["parquet", "delta", "iceberg"], "parquet"))
 def test_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
     place = Place(spark, form, tmp_path)
     assert place.output.is_empty()

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars, node
 from agent.tools.embedded.errors import BrokerFailedError, EmbeddedError, ToolFailedError
+from agent.tools.embedded.ports import free_ports
 from tests.live.versions import NEWEST_ELSE_THOROUGH
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -146,3 +147,18 @@ def test_broker_dies_with_its_owner():
         time.sleep(0.05)
     assert has_ended(int(pid))
     assert not Path(directory).exists()
+
+
+def test_a_port_that_another_broker_took_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both found it free: the one that comes late does not take the other's answers for its own."""
+    with EmbeddedBroker(fetch_jars(), heap="256m") as first:
+        taken = int(first.bootstrap_servers.rpartition(":")[2])
+        offered = iter([[taken, *free_ports(1)], free_ports(2)])
+        monkeypatch.setattr("agent.tools.embedded.broker.free_ports", lambda count: next(offered))
+        with EmbeddedBroker(fetch_jars(), heap="256m") as second:
+            assert second.bootstrap_servers != first.bootstrap_servers
+            produce(second.bootstrap_servers, "mine", [b"x"])
+            theirs = (
+                AdminClient({"bootstrap.servers": first.bootstrap_servers, **QUIET}).list_topics(timeout=10).topics
+            )
+            assert "mine" not in theirs
