@@ -127,7 +127,7 @@ class BrokerConfig(NameValue):
     """A setting of brokers of which the inference makes use, by Kafka's name for it."""
 
     def __init__(self) -> None:
-        super().__init__("broker's setting", "NAME.ms=MILLISECONDS")
+        super().__init__("broker's setting", "BROKER.SETTING=MILLISECONDS")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """The two, once checked."""

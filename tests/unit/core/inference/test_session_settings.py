@@ -139,7 +139,7 @@ def test_replay_is_told_what_the_brokers_have(histories: Path, seconds: int) -> 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("group.consumer.session.timeout.ms", "expected a broker's setting as NAME.ms=MILLISECONDS"),
+        ("group.consumer.session.timeout.ms", "expected a broker's setting as BROKER.SETTING=MILLISECONDS"),
         ("session.timeout.ms=10000", "expected one of group.consumer.session.timeout.ms, "),
         ("group.share.session.timeout.ms=10s", "expected milliseconds, more than 0, got '10s'"),
         ("group.share.session.timeout.ms=0", "expected milliseconds, more than 0, got '0'"),
