@@ -53,6 +53,7 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     assert sum('"type":"1"' in line for line in deleted) > 2, "and their offsets"
 
 
+@pytest.mark.thorough  # what the model writes is replayed without a broker otherwise
 def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_path: Path) -> None:
     # Nobody heartbeats for these members: they are there for as long as a session.
     settings = GeneratorSettings(

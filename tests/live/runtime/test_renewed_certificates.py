@@ -32,7 +32,7 @@ from tests.live.scenarios.certificates import Authority
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPICS, READ_TOPIC, Right, Secured, secured
 from tests.waiting import until
 
-pytestmark = pytest.mark.usefixtures("kafka")
+pytestmark = [pytest.mark.usefixtures("kafka"), pytest.mark.thorough]  # certificates that are renewed have unit tests
 
 PARTITIONS = 2
 ORDERS, HISTORY, SHARED = "orders", "history", "kshadow-shared"

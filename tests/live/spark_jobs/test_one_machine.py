@@ -65,6 +65,7 @@ def seen_by_looks(events: list[dict[str, Any]], *, again_after_ms: int = 3 * 3_6
     return looks
 
 
+@pytest.mark.thorough  # days are rolled up by test_rollups.py, too
 def test_what_looks_showed_counts_once(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     """Here, and in a stream that meets it in two batches."""
     events = ds.dataset(place.history, format="parquet", partitioning=BY_DATE).to_table().to_pylist()
@@ -99,6 +100,7 @@ def test_what_looks_showed_counts_once(spark: SparkSession, place: Place, tmp_pa
     assert counts(came) == expected
 
 
+@pytest.mark.thorough  # days are rolled up by test_rollups.py, too
 def test_an_event_from_years_before_all_others_fills_no_years(spark: SparkSession, tmp_path: Path) -> None:
     """Here, and in a stream that meets it with the others."""
     group = {"schema": 1, "cluster": None, "group": "g", "group_type": "consumer", "type": "rebalance", "members": 2}
@@ -149,6 +151,7 @@ def counts(causes: list[dict[str, Any]]) -> Counter[tuple[int, str]]:
     )
 
 
+@pytest.mark.thorough  # days are rolled up by test_rollups.py, too
 def test_the_rollups_are_the_same(spark: SparkSession, place: Place) -> None:
     events = HistoryFiles(spark, [str(place.history)]).read()
     rows = roll_up(events, place.within, history=str(place.history)).persist()

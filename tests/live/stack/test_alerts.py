@@ -11,7 +11,7 @@ from agent.serving.metrics.table import METRICS
 from tests.harness.tools import need
 from tests.live.stack.scene import EXPECTED, QUIET, Stack
 
-pytestmark = pytest.mark.usefixtures("kafka")
+pytestmark = [pytest.mark.usefixtures("kafka"), pytest.mark.thorough]  # promtool has each rule's own tests
 
 FAULTS = sorted(EXPECTED)
 

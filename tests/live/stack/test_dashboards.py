@@ -13,7 +13,10 @@ from tests.live.helm.dashboards import asking, grafana
 from tests.live.helm.dashboards.grafana import Json, Query, Screen
 from tests.live.stack.scene import DEPLOY, Stack
 
-pytestmark = pytest.mark.usefixtures("kafka")
+pytestmark = [
+    pytest.mark.usefixtures("kafka"),
+    pytest.mark.thorough,
+]  # helm.dashboards has tests without Prometheus
 
 GROUPS = {
     "crash": "checkout-crash-loop",

@@ -11,7 +11,10 @@ from tests.harness.browser import chromium_path
 from tests.harness.docs_shots import GROUP, colours, few
 from tests.live.stack.scene import Stack, scenarios
 
-pytestmark = pytest.mark.usefixtures("kafka")
+pytestmark = [
+    pytest.mark.usefixtures("kafka"),
+    pytest.mark.thorough,
+]  # helm.dashboards has tests without Prometheus
 
 
 @pytest.mark.thorough

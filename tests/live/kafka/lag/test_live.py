@@ -467,6 +467,7 @@ def test_a_broker_that_stops_and_comes_again(live: Live) -> None:
     )
 
 
+@pytest.mark.thorough  # one that stops and comes again is below
 @ONCE
 def test_all_ends_are_known_again_soon_after_a_broker_came_back(live: Live) -> None:
     topics = [f"again-{number}" for number in range(20)]

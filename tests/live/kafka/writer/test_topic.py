@@ -132,6 +132,7 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
     assert committed(conf["bootstrap.servers"], "idempotent") == set(), "why the producer of this sink is not"
 
 
+@pytest.mark.thorough  # segment files are written and read without one, too
 def test_a_stopped_broker_takes_segment_files(tmp_path) -> None:
     names = [f"by.file-{number}" for number in range(20)]
     with EmbeddedBroker(fetch_jars(), properties=PROPERTIES) as broker:

@@ -38,6 +38,7 @@ def code_of(conf: dict[str, str]) -> int | None:
         raise
 
 
+@pytest.mark.thorough  # other tests have brokers with users
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_users_passwords_certificates_and_rights(version: str, tmp_path: Path) -> None:
     with secured(fetch_jars(version), tmp_path, properties=PROPERTIES) as it:
