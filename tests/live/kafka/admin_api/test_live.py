@@ -320,7 +320,6 @@ def test_no_admin_asks_nothing(live: Live, tmp_path: Path) -> None:
     assert "Fetch" in without
 
 
-@pytest.mark.thorough  # readers of the topic have it, too
 @ONCE
 def test_a_broker_that_goes_and_comes_back(live: Live) -> None:
     live.broker.kill()
