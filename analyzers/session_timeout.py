@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.core.causes import Cause
+from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.states import GroupType
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
@@ -94,9 +95,6 @@ def _may_be_planned(lost: LostMember) -> bool:
     return lost.member.left_for_restart or (lost.emptied_group and leaves_without_goodbye(lost.member))
 
 
-USUAL_MAX_SESSION_MS = 60_000
-"""What brokers let a group of such a type have at the most, by default (`group.consumer.max.session.timeout.ms`)."""
-
 _SET_BY_BROKERS: dict[str | None, str] = {
     GroupType.CONSUMER: "With group.protocol=consumer",
     GroupType.SHARE: "In share groups",
@@ -125,7 +123,8 @@ def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, An
             session, beat, most = (
                 setting % name for name in ("session.timeout", "heartbeat.interval", "max.session.timeout")
             )
-            above = f" (and {most} above it)" if is_theirs and needed > USUAL_MAX_SESSION_MS else ""
+            is_too_long = is_theirs and needed > PARAMETERS.kip848_longest_session_timeout_ms
+            above = f" (and {most} above it)" if is_too_long else ""
             parts.append(
                 f"If {who} only paused (garbage collection, CPU limit, network) for {within}, set {session} "
                 f"to at least {duration_text(needed)}{above}; a dead member is then detected later."

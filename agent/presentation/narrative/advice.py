@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.config.broker_settings import SESSION_NAMES
 from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.inference.origin_advice import origin_advice
 from agent.core.protocol.client_libraries import (
@@ -241,9 +242,8 @@ def _lost(totals: Totals, cause: str) -> list[Departure]:
 
 
 def _session_setting(group_type: str | None) -> str:
-    if group_type in ("consumer", "share", "streams"):
-        return f"group.{group_type}.session.timeout.ms on the brokers"
-    return "session.timeout.ms"
+    names = SESSION_NAMES.get(group_type or "")
+    return "session.timeout.ms" if names is None else f"group.{names.timeout} on the brokers"
 
 
 def _spelled(text: str, gone: Sequence[Departure]) -> str:
