@@ -40,6 +40,9 @@ class MembershipObserver(Protocol):
     def seed(self, mirror: PartitionMirror) -> None:
         """A partition was restored: how its groups stand is known, and nothing of what led to it."""
 
+    def before_change(self, partition: int) -> None:
+        """Records of a partition are to be applied: its groups are still as they were."""
+
     def forget(self, partition: int) -> None:
         """A partition was dropped."""
 
@@ -175,6 +178,8 @@ class ClusterState:
             return self._replay_run(run, context)
 
     def _replay_run(self, run: RecordBatch, context: Context) -> list[DiagnosisOutput]:
+        if self._members is not None:
+            self._members.before_change(run.partition)
         outputs = self._shown(self.diagnosis.replay_batch(run, context))
         self._keep(outputs, self._noted(outputs))
         self._note_latest(run)
@@ -192,6 +197,8 @@ class ClusterState:
                 seen.append(members.see(mirror, transitions))
 
         with answers:
+            if members is not None:
+                members.before_change(partition)
             due = self._record_outputs(self.diagnosis.run_due(record, context))
             fork = self.diagnosis.fork(partition, group, see)
         outputs = self._shown(fork.replay_batch(record, context))

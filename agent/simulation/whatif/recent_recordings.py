@@ -50,6 +50,9 @@ class RecentRecordings:
         self._recorders: dict[str, tuple[int, _BoundedRecorder]] = {}
         self._kept: deque[_WeighedState] = deque()
         self._members = 0
+        self._as_found: dict[int, PartitionMirror] = {}
+        """Restored partitions whose groups are still as they were found, and not kept yet: that would take a tenth of
+        a start, and most partitions have no record at once."""
 
     def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         """Keep what one record made of its group; the mirror has just applied it."""
@@ -78,7 +81,14 @@ class RecentRecordings:
                 self._count(state)
 
     def seed(self, mirror: PartitionMirror) -> None:
-        """Keep how the groups of a restored partition were found."""
+        """Keep how the groups of a restored partition were found, once that is asked for or is to change."""
+        self._as_found[mirror.partition] = mirror
+
+    def before_change(self, partition: int) -> None:
+        """Records of a partition are to be applied: keep how its groups were found, if that is not done."""
+        mirror = self._as_found.pop(partition, None)
+        if mirror is None:
+            return
         for group in mirror.groups:
             recorder = self._recorder(group, mirror.partition)
             self._recorders[group] = mirror.partition, recorder
@@ -86,12 +96,14 @@ class RecentRecordings:
 
     def forget(self, partition: int) -> None:
         """Drop the groups of one partition: its records are to be read anew, or by somebody else."""
+        self._as_found.pop(partition, None)
         for group in [name for name, (number, _) in self._recorders.items() if number == partition]:
             del self._recorders[group]
 
     def kept(self, mirror: PartitionMirror) -> PartitionRecordings:
         """What is kept of a mirror's groups, but for members that the mirror has as well: whoever goes on from it has
         a mirror like that."""
+        self.before_change(mirror.partition)
         mine = {name: it for name, (number, it) in self._recorders.items() if number == mirror.partition}
         all_of_it = PartitionRecordings(mine, [it for it in self._kept if it.group in mine], ())
         alike = [name for name, it in mine.items() if it.newest and it.newest.view.members == _members(mirror, name)]
@@ -110,6 +122,8 @@ class RecentRecordings:
 
     def recording(self, group: str) -> GroupRecording | None:
         """The newest states of a group; None where none is kept."""
+        for partition in [it for it, mirror in self._as_found.items() if group in mirror.groups]:
+            self.before_change(partition)
         found = self._recorders.get(group)
         recording = None if found is None else found[1].recording()
         return recording if recording is not None and recording.states else None

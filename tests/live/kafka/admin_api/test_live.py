@@ -322,6 +322,8 @@ def test_no_admin_asks_nothing(live: Live, tmp_path: Path) -> None:
 
 @ONCE
 def test_a_broker_that_goes_and_comes_back(live: Live) -> None:
+    live.consumer("staying")
+    until(lambda: live.observed().compared_groups, 30, live.observed)
     live.broker.kill()
     time.sleep(1)
     live.broker.restart()

@@ -30,6 +30,7 @@ def recorded(story: Story, max_states: int = 300, restarts_at: int = 0) -> tuple
     events: list[Event] = []
     rebalances = 0
     for record in story.log.records:
+        kept.before_change(mirror.partition)
         transitions = mirror.replay(record)
         events += map(event_of, transitions)
         kept.observe(mirror, transitions)
