@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
+from agent.serving.page.frame import POLL_S
 from tests.harness.browser import axe, opened, overflow
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs
 from tests.unit.cli.running import SEGMENTS
@@ -168,6 +169,25 @@ def test_keys(browser: Browser, url: str) -> None:
         page.keyboard.press("f")
         page.wait_for_url(url + "/findings")
     assert seen.wrong() == []
+
+
+def test_what_a_reader_asks_for_outlives_polls_and_failures(browser: Browser, url: str) -> None:
+    """Though the pointer is on a row, which holds rows where they are while news come."""
+    with opened(browser, url) as (page, _):
+        held: list[Route] = []
+        page.route(re.compile(r"\?q=fraud&live=1"), lambda it: held.append(it))
+        page.locator("#rows tr").first.hover()
+        page.locator("#q").fill("fraud")
+        page.wait_for_timeout(1_000 * POLL_S + 1_500)
+        assert len(held) == 1, "a poll did not take its place"
+        held[0].continue_()
+        expect(page.locator("#rows tr")).to_have_count(1)
+        expect(page.locator("#announce")).to_contain_text("1 of ")
+        page.route(re.compile(r"\?q=loop&live=1"), lambda route: route.abort(), times=1)
+        page.locator("#rows tr").first.hover()
+        page.locator("#q").fill("loop")
+        expect(page.locator("#rows tr[data-key*=loop]").first).to_be_visible()
+        expect(page.locator("#rows tr:not([data-key*=loop])")).to_have_count(0)
 
 
 def test_sorting_is_in_the_address(browser: Browser, url: str) -> None:

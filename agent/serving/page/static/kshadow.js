@@ -154,6 +154,7 @@ const GIVE_UP_MS = 20000;
 let timer = 0;
 let failures = 0;
 let asking = null;
+let isAwaited = false; // A reader waits for what this address shows, however often it has to be asked for.
 let paused = false;
 let trouble = null;
 
@@ -166,9 +167,11 @@ function liveAddress(href) {
 
 async function ask(href, { byReader = false } = {}) {
   if (asking) asking.abort();
+  clearTimeout(timer); // Or it would end this one, and ask anew.
+  isAwaited ||= byReader;
   const mine = (asking = new AbortController());
   const giveUp = setTimeout(() => mine.abort(new Error("no answer")), GIVE_UP_MS);
-  const known = !byReader && $("main").dataset.etag;
+  const known = !isAwaited && $("main").dataset.etag;
   try {
     const answer = await fetch(liveAddress(href), {
       signal: mine.signal,
@@ -182,7 +185,8 @@ async function ask(href, { byReader = false } = {}) {
       const html = await answer.text();
       if (mine !== asking) return;
       if (!(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error("the agent is busy");
-      show(html, { byReader });
+      show(html, { byReader: isAwaited });
+      isAwaited = false;
     } else throw new Error(answer.status === 401 ? "sign in again: reload the page" : `status ${answer.status}`);
     if (failures > 1) say("Connected again");
     failures = 0;
