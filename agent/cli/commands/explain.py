@@ -11,7 +11,6 @@ import click
 from agent.cli.options import broker_log_options, history_options, option, output_option, typed
 from agent.cli.output import bold, echo, echo_text, print_value, warn
 from agent.cli.query import Query, pass_query
-from agent.cli.text import iso_time
 
 if TYPE_CHECKING:
     from agent.kafka.source.brokerlog import BrokerLogs
@@ -77,8 +76,6 @@ def explain(
         form = answers.describe(group)
         # Who does not read does not know that nothing happened since.
         known_ms = answers.now_ms if answers.ready().ready else _newest_ms(past.events, form)
-        if past.complete_since_ms is None:  # else the answer says it
-            _warn_of_range(past.events, known_ms, since_ms, until_ms)
         asked = StoryRequest(
             group,
             known_ms,
@@ -114,15 +111,6 @@ def _newest_ms(events: list[dict[str, Any]], form: dict[str, Any] | None) -> int
     if form is not None:
         told += [form["state_since_ms"], form["last_commit_ms"] or 0]
     return max(told, default=0)
-
-
-def _warn_of_range(events: list[dict[str, Any]], now_ms: int, since_ms: int | None, until_ms: int | None) -> None:
-    """Of a time before the first event, or after the end, an answer would say that nothing happened."""
-    end_ms = max([now_ms, *(it["at_ms"] for it in events[-1:])])
-    if since_ms is not None and since_ms > end_ms:
-        warn(f"(nothing is known of that time: what there is ends at {iso_time(end_ms)})")
-    elif until_ms is not None and events and events[0]["at_ms"] > until_ms:
-        warn(f"(nothing is known of that time: the group's first event is from {iso_time(events[0]['at_ms'])})")
 
 
 def _has_rebalanced(events: list[dict[str, Any]]) -> bool:

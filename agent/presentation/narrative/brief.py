@@ -93,6 +93,8 @@ def _happened(scene: StoryContext) -> list[str]:
         out[0] += " Earlier events are not kept."
         if scene.is_unknown:
             out = [f"Not known: events before {timestamp(lost_before_ms)} UTC are not kept."]
+    if scene.beyond is not None:
+        out = [f"Not known: {scene.beyond}."]
     noun, unknown = work(scene.group_type), totals.rebalances_of_unknown_cost
     if totals.stopped_ms is not None and totals.stopped_ms >= NEGLIGIBLE_MS:
         whose = f"{noun}s" if totals.partitions is None else count(totals.partitions, noun)

@@ -18,7 +18,7 @@ from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import is_simple
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.totals import Totals, totals_of
-from agent.presentation.narrative.words import NO_TIMESTAMP_MS, Calendar, name
+from agent.presentation.narrative.words import NO_TIMESTAMP_MS, Calendar, name, timestamp
 
 Form = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ class StoryContext:
     """What is known of the group and of the range that is told of.
 
     `since_ms` and `until_ms` bound the part of what was asked for of which all events are kept, so that counts and
-    shares are of that; all of what was asked for where there is no such part.
+    shares are of that; all of what was asked for where there is no such part. `first_ms` is when its first event was.
     `form` is its describe form, None if it is not there any more; `deleted_ms` is when it was deleted, if it was;
     `findings` are the newest event of each that was open at some time in the range; `gains` is what other settings
     would have made of it, where somebody replayed it.
@@ -65,6 +65,7 @@ class StoryContext:
     deleted_ms: int | None
     since_ms: int
     until_ms: int
+    first_ms: int | None
     calendar: Calendar
     entries: Sequence[TimelineEntry]
     totals: Totals
@@ -109,6 +110,7 @@ class StoryContext:
             deleted_ms=_deleted_ms(events),
             since_ms=since_ms,
             until_ms=until_ms,
+            first_ms=events[0]["at_ms"] if events else None,
             calendar=Calendar(since_ms, until_ms),
             entries=entries,
             totals=totals,
@@ -120,6 +122,18 @@ class StoryContext:
     def is_unknown(self) -> bool:
         """Whether no event of the range is kept."""
         return self.until_ms < (self.asked.lost_before_ms or 0)
+
+    @property
+    def beyond(self) -> str | None:
+        """Why nothing of the range can be known though all events are kept; None where it can."""
+        asked = self.asked
+        if asked.lost_before_ms is not None or not self.has_times:
+            return None
+        if asked.since_ms is not None and asked.since_ms > asked.now_ms:
+            return f"what is known ends at {timestamp(asked.now_ms)} UTC"
+        if asked.until_ms is not None and self.first_ms is not None and asked.until_ms < self.first_ms:
+            return f"its first event is from {timestamp(self.first_ms)} UTC"
+        return None
 
     @property
     def when_known(self) -> str:

@@ -231,6 +231,8 @@ def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
         before = timestamp(lost_before_ms)
         said = f"Events before {before} UTC are not kept, so what happened in this range is not known."
         return [Paragraph("happened", said)]
+    if scene.beyond is not None:
+        return [Paragraph("happened", f"What happened in this range is not known: {scene.beyond}.")]
     if not scene.entries:
         return [Paragraph("happened", f"{span}, the group did not change: no rebalance, no member joined or left.")]
     busy = busy_paragraphs(scene.entries, calendar, scene.group_type)

@@ -71,7 +71,14 @@ DEPARTURE_ANALYZERS = (
 
 def summary(scene: StoryContext) -> str:
     """The answer: the problem or that there is none, then as much of the rest as `MAX_WORDS` allows."""
-    return within_words(_timeouts(scene) or _worst_finding(scene) or _no_problem(scene), MAX_WORDS)
+    return within_words(_beyond(scene) or _timeouts(scene) or _worst_finding(scene) or _no_problem(scene), MAX_WORDS)
+
+
+def _beyond(scene: StoryContext) -> list[str]:
+    """Where nobody could know of the range: how it is now says nothing of it."""
+    if scene.beyond is None:
+        return []
+    return [f"Nothing is known of {scene.who} in that time: {scene.beyond}.", *_state(scene)]
 
 
 def _timeouts(scene: StoryContext) -> list[str]:

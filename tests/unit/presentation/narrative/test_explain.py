@@ -600,6 +600,20 @@ def test_of_a_range_of_which_no_event_is_kept_nothing_is_said_to_be_so(since_ms:
     assert "did not" not in str(story.to_json())
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"until_ms": T0}, "its first event is from 2026-09-21 14:14:20 UTC"),
+        ({"since_ms": T0 + 60 * MINUTE}, "what is known ends at 2026-09-21 14:23:20 UTC"),
+    ],
+)
+def test_beyond_what_is_known_nothing_is_said_to_be_so(asked: dict[str, int], why: str) -> None:
+    story = tell(m.rebalance(1, at_ms=T0 + MINUTE), form=m.form(), findings=[m.finding()], **asked)
+    assert story.summary.startswith(f"Nothing is known of `g` in that time: {why}.")
+    assert said(story, "happened") == [f"What happened in this range is not known: {why}."]
+    assert story.brief[0].texts[0] == f"Not known: {why}."
+
+
 def test_where_nothing_is_left_the_range_begins_where_events_would_be_kept() -> None:
     story = tell(form=m.form(), complete_since_ms=T0)
     assert story.since_ms == T0
