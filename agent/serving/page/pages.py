@@ -82,7 +82,8 @@ class Pages:
         now_ms = self._wall_ms()
         form, past = queries.describe(name), queries.timeline(name)
         if form is None and past is None:
-            return self._answer(request, self._missing("No such group", f"No group {text(name)} is known.", cluster))
+            said = f"No group {text(name)} is known." if name else "No group has an empty name."
+            return self._answer(request, self._missing("No such group", said, cluster))
         events, complete_since_ms = past = past or Timeline([])
         chosen = chosen_range(request.query_params, events, now_ms)
         kept = queries.findings(chosen.since_ms or 0, chosen.until_ms, name)

@@ -331,6 +331,16 @@ def test_one_that_hears_nothing_says_so(browser: Browser, url: str) -> None:
     assert {it for it in seen.wrong() if "ERR_INTERNET_DISCONNECTED" not in it} == set()
 
 
+def test_one_that_hangs_is_not_called_live(browser: Browser, url: str) -> None:
+    """Its port takes connections as before, and nothing fails for as long as an answer may still come."""
+    with opened(browser, url) as (page, _):
+        held: list[Route] = []
+        page.route("**/*live=1*", lambda it: held.append(it), times=1)
+        expect(page.locator("#live")).to_have_text(re.compile(r"^Waiting for an answer. Data is \d+ s old$"))
+        held[0].abort()
+        expect(page.locator("#live")).to_have_text("Live")
+
+
 def test_it_shows_up_once_there_is_something(browser: Browser) -> None:
     agent = captured(has_caught_up=False)
     with served(agent) as url, opened(browser, url) as (page, seen):

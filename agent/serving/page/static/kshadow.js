@@ -151,6 +151,7 @@ function say(words) {
 
 const MOST_WAIT_MS = 30000;
 const GIVE_UP_MS = 20000;
+const LATE_MS = 10000;
 let timer = 0;
 let failures = 0;
 let asking = null;
@@ -229,6 +230,10 @@ function tellState() {
   if (trouble !== null && failures > 1) {
     state = "lost";
     words = `Disconnected: ${trouble}. Data is ${age} old`;
+  } else if (polls && !paused && performance.now() - heardAt > LATE_MS) {
+    // An agent that hangs refuses nothing: until it is given up, nothing fails.
+    state = "lost";
+    words = `Waiting for an answer. Data is ${age} old`;
   } else if (paused) {
     state = "paused";
     words = `Paused. Data is ${age} old`;
