@@ -77,7 +77,14 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         with errors_for_terminal():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.NoSuchOption as error:
+                name = error.option_name
+                if all(name not in it.opts for it in self.params):
+                    raise
+                said = f"{name} goes before the command: kshadow {name} … {ctx.invoked_subcommand}"
+                raise click.UsageError(said, error.ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by what they are good for, without importing any."""

@@ -137,6 +137,14 @@ def test_wrong_commands() -> None:
     assert (code, "Missing argument 'GROUP'.\nkshadow groups lists those there are" in text) == (2, True)
 
 
+@pytest.mark.parametrize("command", [("groups",), ("run",), ("context", "list"), ("config", "show")])
+@pytest.mark.parametrize("option", ["--config", "--context"])
+def test_an_option_of_kshadow_itself_is_told_its_place(command: tuple[str, ...], option: str) -> None:
+    result = kshadow(*command, option, "x")
+    assert result.exit_code == 2
+    assert f"Error: {option} goes before the command: kshadow {option} … {command[0]}\n" in result.stderr
+
+
 BEYOND_CONTRACT = {"analyzers", "completion", "schema"}
 """Commands that the contract does not name."""
 
