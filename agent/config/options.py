@@ -63,6 +63,16 @@ MAX_DURATION = "36500d"
 """Python waits for three hundred years at most, and the thread that is to wait longer ends."""
 
 
+def _check_brokers(text: str) -> None:
+    from agent.config.values import check_brokers
+
+    check_brokers(text)
+
+
+BROKERS = Parsed("HOST:PORT[,…]", _check_brokers, keeps_text=True)
+"""Bootstrap servers, as they are typed."""
+
+
 class MinDuration(Parsed):
     """A duration of at least so long and at most `MAX_DURATION`, in milliseconds; None for `never`, where that is
     allowed."""
@@ -267,7 +277,7 @@ def _in_units(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> 
 
 BOOTSTRAP_SERVER = OptionSpec(
     ("--bootstrap-server",),
-    metavar="HOST:PORT[,…]",
+    type=BROKERS,
     help="Bootstrap servers of the cluster whose topic is read.",
     chart="chart, or a cluster",
 )

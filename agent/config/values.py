@@ -17,6 +17,10 @@ _PARTITIONS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HOST = re.compile(r"(?![0-9.]+\Z)[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
+_BROKER = re.compile(
+    r"((SASL_)?(PLAINTEXT|SSL)://)?(\[[^]\s/@]+\]|[^]:\s/@\[]*|([0-9a-f]*:){2,}[0-9a-f.]*)(:(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE | re.ASCII,
+)
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 KAFKAS_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Topics into which brokers let nobody else write."""
@@ -195,3 +199,15 @@ def parse_address(text: str) -> Address:
     if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
         raise ValueError(f"expected HOST:PORT, got {text!r}")
     return Address(host.strip("[]") or "::", int(port))
+
+
+def check_brokers(text: str) -> None:
+    """`HOST:PORT[,…]` as librdkafka reads it: a scheme may stand before, and the port may be missing.
+
+    That takes a port of 75536 for 10000, one that is no number for 0, and passes over other schemes.
+    """
+    brokers = [it for it in map(str.strip, text.split(",")) if it]
+    for it in brokers or [text]:
+        found = _BROKER.fullmatch(it)
+        if not brokers or found is None or not 0 < int(found["port"] or 1) < 65536:
+            raise ValueError(f"expected HOST:PORT, with commas between, got {it[:100]!r}")

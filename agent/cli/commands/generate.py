@@ -29,7 +29,7 @@ from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.text import iso_time
 from agent.common import clock
 from agent.common.timespec import TimeSpec
-from agent.config.options import DURATION, TIME, Parsed
+from agent.config.options import BROKERS, DURATION, TIME, Parsed
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
@@ -160,9 +160,7 @@ Examples:
     metavar="DIR|FILE.ndjson[.gz]|-",
     help="Where to: a directory of segment files, an NDJSON file, or standard output.",
 )
-@option(
-    "--bootstrap-server", metavar="HOST:PORT[,…]", help="Kafka brokers to start from: writes into __consumer_offsets."
-)
+@option("--bootstrap-server", type=BROKERS, help="Kafka brokers to start from: writes into __consumer_offsets.")
 @command_config_option
 @property_option
 @option("--create-topic", is_flag=True, help="Let the broker make the topic if it is not there.")

@@ -13,7 +13,7 @@ import click
 from agent import __version__
 from agent.cli.options import Decorator, combined, option, output_option, partitioner_option
 from agent.cli.output import print_value, warn
-from agent.config.options import NameValue
+from agent.config.options import BROKERS, NameValue
 
 if TYPE_CHECKING:
     from agent.tools.sidecar.container import Sidecar
@@ -24,9 +24,7 @@ DATA = 1
 _sidecar_options: Decorator = combined(
     option("--image", default=f"kshadow:{__version__}", help="The agent's image."),
     option("--cluster", metavar="NAME", help="What you call the cluster."),
-    option(
-        "--bootstrap-server", metavar="HOST:PORT[,…]", required=True, help="Kafka brokers to start from, for the pod."
-    ),
+    option("--bootstrap-server", type=BROKERS, required=True, help="Kafka brokers to start from, for the pod."),
     option(
         "-X",
         "--property",

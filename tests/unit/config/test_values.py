@@ -74,6 +74,22 @@ def test_addresses(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "kafka-0.kafka:9092, kafka_1:9093,",
+        "kafka",
+        ":9092",
+        "[::1]:9092",
+        "::1",
+        "[fe80::1%eth0]:65535",
+        "PLAINTEXT://10.0.0.1:1,sasl_ssl://b:9092",
+    ],
+)
+def test_brokers_as_librdkafka_takes_them(text: str) -> None:
+    values.check_brokers(text)
+
+
+@pytest.mark.parametrize(
     ("parse", "text", "said"),
     [
         (values.parse_size, "1 GiB of it", "expected a size (500MB, 1GiB, 1048576), got '1 GiB of it'"),  # 1
@@ -108,6 +124,15 @@ def test_addresses(text: str, address: Address) -> None:
         (values.parse_address, "x:65536", "expected HOST:PORT"),  # 21
         (values.parse_address, "x:٣", "expected HOST:PORT"),  # 22: a digit, but no port
         (values.parse_address, "x:" + "9" * 5000, "expected HOST:PORT"),  # 23
+        (values.check_brokers, "a:9092,b:87331", "expected HOST:PORT, with commas between, got 'b:87331'"),  # 24
+        (values.check_brokers, "a:0", "got 'a:0'"),  # 25
+        (values.check_brokers, "a:-1", "got 'a:-1'"),  # 26
+        (values.check_brokers, "a:", "got 'a:'"),  # 27
+        (values.check_brokers, "a:x", "got 'a:x'"),  # 28
+        (values.check_brokers, "a:٣", "got 'a:٣'"),  # 29
+        (values.check_brokers, "http://a:9092", "got 'http://a:9092'"),  # 30
+        (values.check_brokers, "a:9092 b:9092", "got 'a:9092 b:9092'"),  # 31
+        (values.check_brokers, " , ", "got ' , '"),  # 32
     ],
 )
 def test_no_values(parse: object, text: str, said: str) -> None:
