@@ -78,7 +78,7 @@ class AgentClient(Answers):
         """`url` may end in `?cluster=NAME`, one of those that the agent reads. `options`: the values of
         `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
         self._timeout_s = timeout_s
-        self._cluster = _named_cluster(_checked_url(url))
+        self._cluster = _named_cluster(checked_url(url))
         self._headers: Message = Message()
         self.url, self._opener, self._authorization = _connect(url, options)
         self.where = f"at {self.url}" + ("" if self._cluster is None else f", cluster {self._cluster}")
@@ -284,7 +284,7 @@ MAX_PASSWORD_BYTES = 4096
 def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector, str | None]:
     """The agent's address without who asks, what opens it, and the header that says who asks, by the values of
     `AGENT_OPTIONS`. Raises `click.UsageError`."""
-    parts = _checked_url(url)
+    parts = checked_url(url)
     given = {name for name in AGENT_OPTIONS if options.get(name) is not None}
     tls = given & {"agent_ca", "agent_cert", "agent_key"}
     if parts.scheme == "http" and tls:
@@ -298,7 +298,8 @@ def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector,
     return bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization
 
 
-def _checked_url(url: str) -> SplitResult:
+def checked_url(url: str) -> SplitResult:
+    """The parts of an agent's address. Raises `click.UsageError`."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

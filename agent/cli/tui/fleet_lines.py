@@ -175,7 +175,10 @@ def severity_mark(worst: int) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How what is shown stands to its source. `lost` says why it does not answer, None while it does."""
+    """How what is shown stands to its source. `failure` says why it does not answer, None while it does.
+
+    What is older than `late_ms` should have been asked for and answered anew.
+    """
 
     where: str
     live: bool
@@ -184,6 +187,7 @@ class SourceStatus:
     failure: str | None = None
     not_ready: bool = False
     paused: bool = False
+    late_ms: int = 10_000
 
 
 def status_line(it: SourceStatus, fleet: Fleet | None, width: int) -> Line:
@@ -200,6 +204,9 @@ def status_line(it: SourceStatus, fleet: Fleet | None, width: int) -> Line:
         right = [(f"‖ paused{since} ", "info")]
     elif fleet is None:
         right = [("◌ asking ", "dim")]
+    elif old is not None and old > it.late_ms:
+        # Who hangs refuses nothing: until the question is given up, nothing fails.
+        right = [(f"◌ no answer yet{since} ", "warn")]
     elif not fleet.ready:
         right = [(f"▲ behind{since} ", "warn")]
     else:

@@ -77,6 +77,7 @@ def lag_section(watched: GroupState, width: int, height: int = 1) -> list[Line]:
     if not isinstance(total, int) and not known:
         return [heading("Lag", "not known", width)]
     now = f"{short_number(total)} records" if isinstance(total, int) else "not known now"
+    known += [total] if isinstance(total, int) and known else []
     most = f", at most {short_number(max(known))}" if known else ""
     span = f" in {duration(watched.lag[-1][0] - watched.lag[0][0])}" if len(watched.lag) > 1 else ""
     out = [heading("Lag", f"{now}{most}{span}", width)]

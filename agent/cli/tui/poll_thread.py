@@ -13,6 +13,8 @@ from agent.cli.tui.fleet import Key
 from agent.cli.tui.group_state import GroupState
 from agent.cli.tui.poller import FleetUpdate, GroupExplanation, Poller
 
+LATE_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class PollFailed:
@@ -40,6 +42,8 @@ class PollThread:
         """`post` is called in the feed's thread."""
         self._asker = asker
         self._interval_s = interval_s
+        self.late_ms = max(LATE_MS, round(3_000 * interval_s))
+        """What is older should have been asked for and answered long ago."""
         self._post = post
         self._wake = threading.Condition()
         self._stopped = False

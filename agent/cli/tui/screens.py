@@ -64,6 +64,7 @@ class WatchState:
             None if lost is None else lost.reason,
             lost is not None and lost.not_ready,
             self.paused,
+            self.poll_thread.late_ms,
         )
         return [status_line(it, self.fleet, width)]
 

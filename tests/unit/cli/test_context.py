@@ -65,7 +65,7 @@ def test_a_life(here: Here) -> None:
     assert [it.name for it in here.path.parent.iterdir()] == [here.path.name]
 
 
-# 1-9: what is refused, and what to do instead.
+# 1-10: what is refused, and what to do instead.
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -78,6 +78,7 @@ def test_a_life(here: Here) -> None:
         (["rename", "prod", "prod"], "there is a context 'prod'"),  # 7
         (["delete", "x"], "there are prod; kshadow context set x"),  # 8
         (["show", "x"], "kshadow context set x"),  # 9
+        (["set", "a", "--agent", "h:9308"], "expected a URL such as http://localhost:9308, got 'h:9308'"),  # 10
     ],
 )
 def test_refusals(here: Here, arguments: list[str], said: str) -> None:

@@ -357,6 +357,20 @@ def test_a_source_that_is_not_ready_is_not_asked_further() -> None:
     assert "▲ behind" in text(status_line(SourceStatus("x", True, m.T0, m.T0), told.fleet, 80))
 
 
+def test_a_source_that_hangs_is_not_called_caught_up() -> None:
+    fleet = Poller(Answers(), lambda: m.T0).poll_fleet().fleet
+    for age_ms, said in ((10_000, "● caught up · 10s old"), (12_000, "◌ no answer yet · 12s old")):
+        assert said in text(status_line(SourceStatus("x", True, m.T0 + age_ms, m.T0), fleet, 80))
+    slow = SourceStatus("x", True, m.T0 + 90_000, m.T0, late_ms=180_000)
+    assert "● caught up" in text(status_line(slow, fleet, 80)), "it is asked once a minute"
+
+
+def test_lag_is_never_more_than_at_most() -> None:
+    """The newest lag may not be among the points yet."""
+    told = texts(group_lines.lag_section(GroupState(A, described(lag=364), lag=((m.T0, 8), (m.T0 + 1, 4))), 80))
+    assert "364 records, at most 364" in " ".join(told)
+
+
 @pytest.mark.parametrize(
     ("groups", "complete_since_ms", "is_partial"),
     [
