@@ -76,6 +76,11 @@ def timeline(
         # The table's columns are made of events; their own fields have other names.
         names = {} if query.is_table else {"cost": "stopped_partition_ms", "event": "type"}
         empty = query.nothing_in_range(answers, since_ms, f"{what} happened in that time")
+        if not past.events and until_ms is not None and past.complete_since_ms is None:
+            whole = answers.timeline(group)
+            if whole is not None and whole.events and whole.events[0]["at_ms"] > until_ms:
+                first = iso_time(whole.events[0]["at_ms"])
+                empty = f"(nothing is known of that time: the group's first event is from {first})"
         query.print_rows(rows[left_out:], _COLUMNS, shown=_shown, names=names, empty=empty)
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")

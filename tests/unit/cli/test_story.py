@@ -42,7 +42,8 @@ def test_ranges_and_limits() -> None:
     newest = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "--limit", 2, "-o", "ndjson")
     assert [json.loads(it) for it in lines(newest)] == every[-2:]
     assert newest.stderr == f"({len(every) - 2} earlier left out by --limit)\n"
-    nothing = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "--until", 0)
+    quiet = ("--since", every[-1]["at_ms"] + 1, "--until", every[-1]["at_ms"] + 1)
+    nothing = kshadow("timeline", "fraud-848", "--from", SEGMENTS, *quiet)
     assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "nothing happened in that time\n")
 
 
@@ -201,6 +202,9 @@ def test_a_time_of_which_nothing_is_known() -> None:
         later = kshadow(*command, "--from", SEGMENTS, "--since", "2036-01-01")
         assert (later.exit_code, later.stdout) == (0, "")
         assert later.stderr.startswith("(nothing is known of that time: what there is ends at 2026-11-21 07:29:")
+    earlier = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "--until", "2016-01-01")
+    assert (earlier.exit_code, earlier.stdout) == (0, "")
+    assert earlier.stderr.startswith("(nothing is known of that time: the group's first event is from 2026-11-21 07:")
 
 
 def test_an_open_finding_says_as_of_when_its_summary_is() -> None:
