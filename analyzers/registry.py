@@ -54,8 +54,14 @@ def _installed() -> list[EntryPoint]:
 
 
 def parse_analyzer_names(names: str) -> list[str] | None:
-    """The analyzers that a text asks for: `all` (None), `none`, or names with commas."""
-    return {"all": None, "none": []}.get(names, [name.strip() for name in names.split(",") if name.strip()])
+    """The analyzers that a text asks for: `all` (None), `none`, or names. Raises `AnalyzerConfigError`."""
+    if names in ("all", "none"):
+        return None if names == "all" else []
+    asked = [name.strip() for name in names.split(",") if name.strip()]
+    if not asked:
+        # A variable that is not set, rather than somebody who wants nothing to be looked for.
+        raise AnalyzerConfigError(f"analyzers: expected all, none or names with commas, got {names!r}")
+    return asked
 
 
 def select_analyzers(

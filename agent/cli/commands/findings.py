@@ -85,7 +85,9 @@ def findings(
         for group in sorted({*groups} - {event["group"] for event in found}):
             _refuse_unknown_group(answers, group)
         rows = list(filter(is_wanted, found))
-        empty = query.nothing_in_range(answers, since_ms, "no findings")
+        is_idle = finds_here(query.ctx) and query.ctx.params["analyzer_names"] == "none"
+        none = "no findings: no analyzer was run" if is_idle else "no findings"
+        empty = query.nothing_in_range(answers, since_ms, none)
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty)
         if not rows and not answers.now_ms and answers.groups():
             warn("the records have no timestamps: nothing is found without times")

@@ -164,6 +164,10 @@ def test_no_findings_of_a_group_that_there_is_not() -> None:
         assert near.stderr == f"Error: no group 'pricing-pol' in {SEGMENTS}; did you mean 'pricing-poll'?\n"
     calm = kshadow("findings", *source, "--group", "ads-eos")
     assert (calm.exit_code, calm.stderr) == (0, "no findings\n")
+    idle = kshadow("findings", "--from", SEGMENTS, "--analyzers", "none")
+    assert (idle.exit_code, idle.stderr) == (0, "no findings: no analyzer was run\n")
+    unset = kshadow("findings", "--from", SEGMENTS, "--analyzers", "")
+    assert (unset.exit_code, unset.stdout) == (2, ""), "a variable that is not set is no all-clear"
     gone = "\n".join(line(*it, timestamp=1_000) for it in (b.new_group("gone"), b.no_classic_group("gone")))
     past = kshadow("findings", "--from", "-", "--group", "gone", stdin=gone)
     assert (past.exit_code, past.stderr) == (0, "no findings\n"), "it was there"

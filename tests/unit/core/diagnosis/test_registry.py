@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from agent.core.diagnosis.api import Settings, setting
-from analyzers.registry import AnalyzerConfigError, _with_setting, known_analyzers, select_analyzers
+from analyzers.registry import (
+    AnalyzerConfigError,
+    _with_setting,
+    known_analyzers,
+    parse_analyzer_names,
+    select_analyzers,
+)
 
 NAMES = sorted(known_analyzers())
 
@@ -44,6 +50,12 @@ def test_all_none_and_some() -> None:
     assert select_analyzers([]) == ((), ())
     (make,) = select_analyzers(["idle_members"]).makes
     assert make().name == "idle_members"
+
+
+@pytest.mark.parametrize("names", ["", " ", ","])
+def test_no_name_is_a_mistake_and_not_none(names: str) -> None:
+    with pytest.raises(AnalyzerConfigError, match="expected all, none or names with commas, got"):
+        parse_analyzer_names(names)
 
 
 def test_a_setting_is_read_as_what_it_is() -> None:
