@@ -27,6 +27,7 @@ from agent.config.options import (
     WORKERS,
     FloatRange,
     OptionSpec,
+    Place,
 )
 
 if TYPE_CHECKING:
@@ -116,17 +117,7 @@ broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZO
 """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
 
 
-class _SourcePath(click.Path):
-    """A PATH. Python takes an empty one for the directory that it runs in, which nobody named."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As it was typed."""
-        if value == "":
-            self.fail("expected a file, a directory or -, got an empty text", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-SOURCE_PATH = _SourcePath(allow_dash=True, readable=False)
+SOURCE_PATH = Place(allow_dash=True, readable=False)
 """What is read of it, and that it may be: whoever reads says so (exit code 3), click would call it wrong usage."""
 place_options = combined(
     option(

@@ -63,6 +63,21 @@ MAX_DURATION = "36500d"
 """Python waits for three hundred years at most, and the thread that is to wait longer ends."""
 
 
+class Place(click.Path):
+    """Where something is read or written: a path, or a URL. Python takes an empty one for the directory that it runs
+    in, which nobody named: a variable that is not set."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As it was typed."""
+        if value == "":
+            dash = " or -" if self.allow_dash else ""
+            self.fail(f"expected a file, a directory{dash}, got an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PLACE = Place(readable=False)
+
+
 def _check_brokers(text: str) -> None:
     from agent.config.values import check_brokers
 

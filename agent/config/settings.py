@@ -23,12 +23,14 @@ from agent.config.options import (
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
     GROUP_PARTITIONER,
+    PLACE,
     PROPERTY,
     TUNE,
     FloatRange,
     MinDuration,
     OptionSpec,
     Parsed,
+    Place,
     Size,
 )
 from agent.config.values import (
@@ -219,6 +221,7 @@ class HistorySettings:
     )
     parquet: str | None = option(
         "--history-parquet",
+        type=PLACE,
         metavar="URL",
         help="The directory or URL to which events are written as Parquet.",
         secret=True,
@@ -417,7 +420,7 @@ class ClusterSettings:
     kubernetes: KubernetesSettings = KubernetesSettings()
     state_dir: str | None = option(
         "--state-dir",
-        type=click.Path(file_okay=False),
+        type=Place(file_okay=False),
         metavar="DIR",
         help="The directory of the agent's own files.",
         chart="chart",

@@ -29,7 +29,7 @@ from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.text import iso_time
 from agent.common import clock
 from agent.common.timespec import TimeSpec
-from agent.config.options import BROKERS, DURATION, TIME, Parsed
+from agent.config.options import BROKERS, DURATION, TIME, Parsed, Place
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
@@ -157,6 +157,7 @@ Examples:
 @_settings_options
 @option(
     "--out",
+    type=Place(allow_dash=True, readable=False),
     metavar="DIR|FILE.ndjson[.gz]|-",
     help="Where to: a directory of segment files, an NDJSON file, or standard output.",
 )

@@ -16,7 +16,7 @@ from agent.cli.output import Column, echo, print_rows, printable, warn
 from agent.cli.spark_options import DAY, RANGE, TIME_ZONE
 from agent.cli.tables import MIN_FOLDED_WIDTH
 from agent.cli.text import json_text
-from agent.config.options import TIME, Parsed
+from agent.config.options import PLACE, TIME, Parsed
 
 DEFAULT_MEMORY = "1g"
 EVERY_S = 5.0
@@ -49,19 +49,20 @@ rollup_options: Decorator = combined(
         "--history",
         multiple=True,
         required=True,
+        type=PLACE,
         metavar="DIR",
         help="A directory of events as Parquet, or a Delta table of them, as backfill, stream and kshadow run write "
         "them. Repeatable.",
     ),
-    option("--out", metavar="DIR", required=True, help="Where the tables go, as Parquet."),
+    option("--out", type=PLACE, metavar="DIR", required=True, help="Where the tables go, as Parquet."),
     option("--since", type=DAY, help="The first day (UTC): 2026-11-01, or 30d before now [the first there is]."),
     option("--until", type=DAY, help="The last day, itself included [the last there is]."),
 )
 
 report_options: Decorator = combined(
-    option("--rollups", metavar="DIR", required=True, help="What rollup or stream wrote."),
-    option("--out", metavar="FILE.html", required=True, help="The page."),
-    option("--summary", metavar="DIR", help="The summary as Parquet [beside the page, of its name]."),
+    option("--rollups", type=PLACE, metavar="DIR", required=True, help="What rollup or stream wrote."),
+    option("--out", type=PLACE, metavar="FILE.html", required=True, help="The page."),
+    option("--summary", type=PLACE, metavar="DIR", help="The summary as Parquet [beside the page, of its name]."),
     option("--since", type=TIME, help="Only from this time on: 30d before now, 2026-11-01 (UTC unless told)."),
     option("--until", type=TIME, help="Only up to this time, written as for --since."),
     option("--before", type=RANGE, help="Times or days (UTC unless told) to compare --after with."),
@@ -164,10 +165,16 @@ def report(ctx: click.Context, /, memory_mb: int, **_: Any) -> None:
 @option(
     "--history",
     multiple=True,
+    type=PLACE,
     metavar="DIR",
     help="A directory of events as Parquet, or a Delta table of them: the table history. Repeatable.",
 )
-@option("--rollups", metavar="DIR", help="What rollup or stream wrote: the tables groups, causes and episodes.")
+@option(
+    "--rollups",
+    type=PLACE,
+    metavar="DIR",
+    help="What rollup or stream wrote: the tables groups, causes and episodes.",
+)
 @memory_option
 @option(
     "-o",

@@ -13,6 +13,7 @@ from agent import __version__
 from agent.cli.options import broker_log_options, history_options, option
 from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.query import Query, pass_query
+from agent.config.options import Place
 
 if TYPE_CHECKING:
     from agent.presentation.narrative.gains import Gains
@@ -28,7 +29,7 @@ WHATIF_S = 30.0
 @click.argument("groups", nargs=-1, metavar="[GROUP]…")
 @history_options
 @broker_log_options
-@option("--out", metavar="FILE.html|-", type=click.Path(allow_dash=True), required=True, help="The page.")
+@option("--out", metavar="FILE.html|-", type=Place(allow_dash=True), required=True, help="The page.")
 @option("--title", metavar="TEXT", help="Its heading [what happened to whom].")
 @option(
     "--top",

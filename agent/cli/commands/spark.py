@@ -26,7 +26,7 @@ from agent.cli.options import (
     typed,
 )
 from agent.cli.spark_options import DAY, parse_table, spark_options
-from agent.config.options import MinDuration, Parsed
+from agent.config.options import PLACE, MinDuration, Parsed
 from agent.config.values import parse_address, parse_cluster, parse_topic
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ _CLUSTER = option(
     "--cluster", type=Parsed("NAME", parse_cluster), help="The cluster's name, written into each event."
 )
 _TARGET = combined(
-    option("--out", metavar="DIR", help="Where the tables go: a directory, or with --format delta any of Hadoop's."),
+    option(
+        "--out",
+        type=PLACE,
+        metavar="DIR",
+        help="Where the tables go: a directory, or with --format delta any of Hadoop's.",
+    ),
     option(
         "--format",
         type=click.Choice(("parquet", "delta", "iceberg")),
@@ -126,9 +131,9 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
 )
 @broker_options
 @option("--history-topic", type=TOPIC, help="The topic that kshadow run writes events to.")
-@option("--history", metavar="DIR", help="The directory of events, as Parquet or a Delta table.")
+@option("--history", type=PLACE, metavar="DIR", help="The directory of events, as Parquet or a Delta table.")
 @_TARGET
-@option("--checkpoint", metavar="DIR", required=True, help="Where the stream keeps how far it is.")
+@option("--checkpoint", type=PLACE, metavar="DIR", required=True, help="Where the stream keeps how far it is.")
 @option(
     "--watermark",
     type=MinDuration("1s"),
@@ -198,6 +203,7 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
     "--history",
     multiple=True,
     required=True,
+    type=PLACE,
     metavar="DIR",
     help="Events as backfill, stream and kshadow run write them: a directory of Parquet, a Delta table, or "
     "iceberg:CATALOG.DB.PREFIX. Repeatable.",
@@ -254,8 +260,8 @@ def _needs_spark(ctx: click.Context, job: Report) -> bool:
 
 
 @spark.command()
-@option("--history", metavar="DIR", help="A directory of events as Parquet.")
-@option("--rollups", metavar="DIR", help="Or one of the tables that rollup or stream wrote.")
+@option("--history", type=PLACE, metavar="DIR", help="A directory of events as Parquet.")
+@option("--rollups", type=PLACE, metavar="DIR", help="Or one of the tables that rollup or stream wrote.")
 @option("--since", type=DAY, help="The first day (UTC): 2026-11-01, or 30d before now [the first there is].")
 @option("--until", type=DAY, help="The last day, itself included [the last there is].")
 @option(

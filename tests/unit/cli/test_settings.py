@@ -130,3 +130,25 @@ def test_every_option_has_its_variable_and_says_so(name: str) -> None:
         assert parameter.envvar == "KSHADOW_" + long[2:].replace("-", "_").upper()
         assert parameter.show_envvar
         assert parameter.help, long
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "--groups", "1", "--out", ""),
+        ("report", "--from", "-", "--out", ""),
+        ("run", "--bootstrap-server", "localhost:1", "--state-dir", ""),
+        ("run", "--bootstrap-server", "localhost:1", "--history-parquet", ""),
+        ("history", "rollup", "--history", "", "--out", "x"),
+        ("history", "report", "--rollups", "x", "--out", ""),
+        ("spark", "rollup", "--history", "x", "--out", ""),
+    ],
+)
+def test_an_empty_text_is_not_the_working_directory(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = kshadow(*arguments)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert "expected a file, a directory" in result.stderr
+    assert "got an empty text" in result.stderr
