@@ -30,8 +30,8 @@ Neither part has a dot, so that no two come to the same.
 What never changes of the agents' labels.
 */}}
 {{- define "kshadow.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "kshadow.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kshadow.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: agent
 {{- end -}}
 

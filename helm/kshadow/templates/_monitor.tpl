@@ -36,7 +36,7 @@ Metadata of what Prometheus finds by labels. Takes root, it (with labels and nam
 */}}
 {{- define "kshadow.monitorMetadata" -}}
 name: {{ include "kshadow.monitorName" . }}{{ .suffix }}
-namespace: {{ .it.namespace | default .root.Release.Namespace }}
+namespace: {{ .it.namespace | default .root.Release.Namespace | quote }}
 labels:
   {{- mergeOverwrite (include "kshadow.labels" .root | fromYaml) (deepCopy .it.labels) | toYaml | nindent 2 }}
 {{- end -}}

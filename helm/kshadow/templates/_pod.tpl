@@ -14,7 +14,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "kshadow.serviceAccountName" . }}
+  serviceAccountName: {{ include "kshadow.serviceAccountName" . | quote }}
   automountServiceAccountToken: {{ .Values.kubernetes.enabled }}
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
@@ -22,7 +22,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
   {{- with .Values.podSecurityContext }}
@@ -159,18 +159,18 @@ Volumes; the state of a statefulset comes from its volumeClaimTemplates.
 {{- else if eq .Values.mode "deployment" }}
 - name: state
   persistentVolumeClaim:
-    claimName: {{ .Values.persistence.existingClaim | default (include "kshadow.fullname" .) }}
+    claimName: {{ .Values.persistence.existingClaim | default (include "kshadow.fullname" .) | quote }}
 {{- end }}
 {{- with .Values.kafka.certificatesSecret }}
 - name: kshadow-certificates
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 288 # 0440
 {{- end }}
 {{- with .Values.webConfig.secretName }}
 - name: web
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     defaultMode: 288 # 0440
 {{- end }}
 {{- with .Values.extraVolumes }}
@@ -185,7 +185,7 @@ The spec of a claim for the state.
 accessModes:
   {{- toYaml .Values.persistence.accessModes | nindent 2 }}
 {{- with .Values.persistence.storageClass }}
-storageClassName: {{ . }}
+storageClassName: {{ . | quote }}
 {{- end }}
 resources:
   requests:

@@ -75,7 +75,7 @@ What a job's container has in its environment. All that Spark, Java and kshadow 
 {{- with .Values.spark.data.existingClaim }}
 - name: data
   persistentVolumeClaim:
-    claimName: {{ . }}
+    claimName: {{ . | quote }}
 {{- end }}
 {{- with .Values.spark.extraVolumes }}
 {{ toYaml . }}

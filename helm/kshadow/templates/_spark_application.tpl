@@ -12,7 +12,7 @@ imagePullPolicy: {{ $spark.imagePullPolicy }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - {{ .name }}
+  - {{ .name | quote }}
   {{- end }}
 {{- end }}
 sparkVersion: {{ $spark.operator.sparkVersion | quote }}
@@ -47,7 +47,7 @@ volumes:
   {{- include "kshadow.sparkVolumes" .root | nindent 2 }}
 driver:
   {{- toYaml $spark.operator.driver | nindent 2 }}
-  serviceAccount: {{ $spark.operator.serviceAccountName }}
+  serviceAccount: {{ $spark.operator.serviceAccountName | quote }}
   {{- with $app.job.listen }}
   {{- $port := splitList ":" . | last | int }}
   # The metrics of a stream.

@@ -23,6 +23,34 @@ APIS = [
     )
 ]
 SCENARIOS = {it.name.removesuffix("-values.yaml"): it for it in sorted((CHART / "ci").glob("*-values.yaml"))}
+DIGITS = {
+    "fullnameOverride": "kshadow",
+    "kafka": {
+        "bootstrapServers": "kafka:9092",
+        "certificatesSecret": "101",
+        "secretEnv": {"N": {"name": "102", "key": "103"}},
+    },
+    "webConfig": {"secretName": "104", "key": "105"},
+    "imagePullSecrets": [{"name": "106"}],
+    "priorityClassName": "107",
+    "serviceAccount": {"name": "108"},
+    "persistence": {"existingClaim": "109"},
+    "kubernetes": {"enabled": True, "namespace": "110"},
+    "networkPolicy": {"enabled": True},
+    "podDisruptionBudget": {"enabled": True},
+    "serviceMonitor": {"namespace": "111"},
+    "sidecarMonitor": {"enabled": True},
+    "prometheusRule": {"namespace": "112"},
+    "dashboards": {"namespace": "113"},
+    "spark": {
+        "image": "spark:1",
+        "data": {"existingClaim": "114"},
+        "cronJobs": {
+            "rollup": {"command": "rollup", "schedule": "@daily", "options": {"history": ["/a"], "out": "/b"}}
+        },
+    },
+}
+"""Names that Kubernetes takes, and that YAML reads as numbers, or as no."""
 EXAMPLE_VALUES = {f"{it.parent.name}-{it.stem}": it for it in sorted(EXAMPLES.glob("*/values*.yaml"))}
 
 
@@ -32,6 +60,10 @@ def rendered(rendering: Helm, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rendered")
     for name, values in (SCENARIOS | EXAMPLE_VALUES).items():
         (folder / f"{name}.yaml").write_text(rendering.render(CHART, "--values", values, *APIS))
+    digits = tmp_path_factory.mktemp("digits") / "values.json"
+    digits.write_text(json.dumps(DIGITS))
+    made = rendering("template", "123", CHART, "--namespace", "456", "--values", digits, *APIS)
+    (folder / "digits.yaml").write_text(made)
     parent = sidecar_parent(tmp_path_factory.mktemp("parent"))
     for native in ("true", "false"):
         text = rendering.render(parent, "--set", f"kshadow.native={native}")

@@ -50,7 +50,7 @@ hold up the other containers of a native one.
   {{- if or $it.certificatesSecret $it.brokerLog.path $it.kubernetes }}
   volumeMounts:
     {{- with $it.brokerLog.path }}
-    - name: {{ $it.brokerLog.volumeName }}
+    - name: {{ $it.brokerLog.volumeName | quote }}
       mountPath: {{ . | quote }}
       readOnly: true
     {{- end }}
@@ -92,7 +92,7 @@ The volumes that the container needs beside those of the pod; nothing where it n
 {{- if and $it.enabled $it.certificatesSecret }}
 - name: kshadow-certificates
   secret:
-    secretName: {{ $it.certificatesSecret }}
+    secretName: {{ $it.certificatesSecret | quote }}
 {{- end }}
 {{- if and $it.enabled $it.kubernetes }}
 - name: kshadow-kubernetes

@@ -18,11 +18,11 @@ Environment variables from Secrets. Takes a map: variable → {name, key}.
 */}}
 {{- define "kshadow-lib.secretEnv" -}}
 {{- range $variable, $from := . -}}
-- name: {{ $variable }}
+- name: {{ $variable | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ required (printf "secretEnv.%s.name is needed: the Secret that holds it" $variable) $from.name }}
-      key: {{ required (printf "secretEnv.%s.key is needed: the key in that Secret" $variable) $from.key }}
+      name: {{ required (printf "secretEnv.%s.name is needed: the Secret that holds it" $variable) $from.name | quote }}
+      key: {{ required (printf "secretEnv.%s.key is needed: the key in that Secret" $variable) $from.key | quote }}
 {{ end -}}
 {{- end -}}
 
