@@ -1,6 +1,20 @@
 // Recorded is what alerts and dashboards ask for again and again over long ranges, and nothing else.
 {
   local lib = (import '../lib.libsonnet')($._config),
+  // A series that has fewer samples than its group began within the hour, with its first event, which an increase does
+  // not see: all that it counts happened since.
+  local counted(counter) = |||
+    max by (cluster, group, cause) (
+      (
+        last_over_time(%(counter)s[1h])
+        and
+        count_over_time(%(counter)s[1h])
+        < ignoring (cause) group_left count_over_time(%(group)s[1h])
+      )
+      or
+      increase(%(counter)s[1h])
+    )
+  ||| % { counter: lib.metric(counter), group: lib.metric('kshadow_group_members') },
   local origins = 'max by (cluster, group, origin) (%s%%s)' % lib.metric('kshadow_group_departures_by_origin_total'),
 
   prometheusRules+:: {
@@ -10,12 +24,11 @@
         rules: [
           {
             record: 'cluster_group_cause:kshadow_group_rebalances:increase1h',
-            expr: 'max by (cluster, group, cause) (increase(%s[1h]))' % lib.metric('kshadow_group_rebalances_total'),
+            expr: counted('kshadow_group_rebalances_total'),
           },
           {
             record: 'cluster_group_cause:kshadow_group_member_departures:increase1h',
-            expr: 'max by (cluster, group, cause) (increase(%s[1h]))' %
-                  lib.metric('kshadow_group_member_departures_total'),
+            expr: counted('kshadow_group_member_departures_total'),
           },
           {
             // A counter begins with its first event: one that was not there an hour ago was zero then.

@@ -24,7 +24,11 @@ def page() -> str:
         for name in dict.fromkeys(rule["alert"] for rule in rules):
             parts.append(_section(name, [rule for rule in rules if rule["alert"] == name]))
     parts += ["## Recording rules\n", "From `helm/kshadow/files/rules.yaml`.\n"]
-    parts.append(table(("records", "expression"), ((code(it["record"]), code(it["expr"])) for it in RECORDED)))
+    parts.append(
+        table(
+            ("records", "expression"), ((code(it["record"]), code(" ".join(it["expr"].split()))) for it in RECORDED)
+        )
+    )
     return "\n".join(parts)
 
 
