@@ -6,6 +6,10 @@
     // Where an alert's section of the runbooks is: %s is the alert's name in small letters.
     runbookURLPattern: 'docs/runbooks.md#%s',
 
+    // So long what an agent said last of a group holds while none says anything: its restart ends no alert, nor the
+    // waiting of one.
+    awayFor: '5m',
+
     // Findings have waited and counted already when they open: these wait only for an agent that comes and goes.
     stormFor: '2m',
     timeoutsFor: '2m',

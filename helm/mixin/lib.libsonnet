@@ -7,12 +7,15 @@ function(config) {
     local all = (if config.selector == '' then [] else [config.selector]) + matchers;
     if all == [] then name else '%s{%s}' % [name, std.join(', ', all)],
 
+  // What was said last of it, by an agent that may be away now.
+  last(metric):: 'last_over_time(%s[%s])' % [metric, config.awayFor],
+
   // 1 for each group that has such a finding open. What is critical is a warning as well, so that nothing seems to be
   // over when it gets worse: Alertmanager can hide the one behind the other.
   finding(analyzer, severity)::
     local matcher = if severity == 'warning' then 'severity=~"warning|critical"' else 'severity="%s"' % severity;
-    'max by (cluster, group) (%s) == 1' % $.metric(
-      'kshadow_finding_active', ['analyzer="%s"' % analyzer, matcher]
+    'max by (cluster, group) (%s) == 1' % $.last(
+      $.metric('kshadow_finding_active', ['analyzer="%s"' % analyzer, matcher])
     ),
 
   // That, with a number about the group as value; 0 where the number is not known.

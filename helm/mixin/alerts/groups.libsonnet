@@ -8,8 +8,9 @@
   local departures(cause) =
     'max by (cluster, group) (cluster_group_cause:kshadow_group_member_departures:increase1h{cause="%s"})' % cause,
   local lag = 'cluster_group:kshadow_group_topic_lag_seconds:max',
-  local lagRecords = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_topic_lag_records'),
-  local members = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_members'),
+  local lagNow = lib.last(lag),
+  local lagRecords = 'max by (cluster, group) (%s)' % lib.last(lib.metric('kshadow_group_topic_lag_records')),
+  local members = 'max by (cluster, group) (%s)' % lib.last(lib.metric('kshadow_group_members')),
   local byPartitions = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_assignment_imbalance_ratio'),
   local byRecords = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_load_imbalance_ratio'),
 
@@ -102,11 +103,19 @@
     severity,
     config.lagFor,
     |||
-      %(lag)s
+      %(now)s
+      and on (cluster, group) present_over_time(%(lag)s[%(window)s] offset %(window)s)
       and on (cluster, group) min_over_time(%(lag)s[%(window)s]) > %(seconds)d
       and on (cluster, group) deriv(%(lag)s[%(window)s]) > %(growth)g
       and on (cluster, group) %(members)s > 0
-    ||| % { lag: lag, window: config.lagWindow, seconds: seconds, growth: config.lagGrowth, members: members },
+    ||| % {
+      lag: lag,
+      now: lagNow,
+      window: config.lagWindow,
+      seconds: seconds,
+      growth: config.lagGrowth,
+      members: members,
+    },
     'Consumer group %s falls further behind.' % group,
     'Consumer group %s is {{ $value | humanizeDuration }} behind the end of its topics. ' % group +
     'For %s it was never less than %s behind, and its lag grows.' %
@@ -128,7 +137,7 @@
       members: members,
       metric: lib.metric('kshadow_group_members'),
       steps: std.ceil(144 * config.emptyPresentShare),
-    } + (if seconds == null then '' else 'and on (cluster, group) %s > %d\n' % [lag, seconds]),
+    } + (if seconds == null then '' else 'and on (cluster, group) %s > %d\n' % [lagNow, seconds]),
     'Consumer group %s has no members, and records wait.' % group,
     'Consumer group %s had members for most of the last day and has none now%s. ' % [group, more] +
     'Up to {{ $value | humanize }} records of a topic wait for it.' +
@@ -161,7 +170,7 @@
             'Partitions of consumer group %s are assigned unevenly.' % group,
             'One member of consumer group %s has far more partitions or records than the others' % group +
             '{{ if ge $value 1.0 }}: {{ $value | humanize }} times a fair share of the partitions, or of the ' +
-            'records{{ end }}. This has lasted for %s. ' % config.imbalanceFor +
+            'records{{ end }}. ' +
             'kshadow assign shows what other assignors would assign.'
           ),
           lib.alert(
@@ -175,7 +184,7 @@
             ),
             'Consumer group %s has members without partitions.' % group,
             'Members of consumer group %s hold no partition while others do' % group +
-            '{{ if ge $value 1.0 }} (members: {{ $value }}){{ end }}, for %s now: ' % config.idleFor +
+            '{{ if ge $value 1.0 }} (members: {{ $value }}){{ end }}: ' +
             'it has more members than its topics have partitions, or its assignor gives them to a few.'
           ),
           stalled('warning', ' it seems that'),
