@@ -68,9 +68,8 @@ def _values(option: click.Option) -> dict[str, Any]:
     if isinstance(it, click.Choice):
         return {"enum": list(it.choices)}
     if isinstance(it, click.IntRange | click.FloatRange):
-        whole = isinstance(it, click.IntRange)
-        bounds = {"minimum": it.min, "maximum": it.max}
-        return {"type": "integer" if whole else "number", **{k: v for k, v in bounds.items() if v is not None}}
+        bounds = {k: v for k, v in {"minimum": it.min, "maximum": it.max}.items() if v is not None}
+        return {"type": "integer", **bounds} if isinstance(it, click.IntRange) else _fractions(it, bounds)
     if isinstance(it, MinDuration):
         return _durations(it)
     if isinstance(it, Size):  # a bare number is a value of it, as of partitions
@@ -86,6 +85,14 @@ def _durations(it: MinDuration) -> dict[str, Any]:
     one = "|".join(f"0*{number}{unit}" for unit, number in least.items())
     never = "never|" if it.never else ""
     return {"type": "string", "pattern": f"^({never}{one}|([0-9]+({'|'.join(_UNITS_MS)})){{2,}})$"}
+
+
+def _fractions(it: click.FloatRange, bounds: dict[str, float]) -> dict[str, Any]:
+    """A number, or the text that `helm --set` makes of a fraction; its bounds are 0.1 or 1, and a power of ten."""
+    tenths = {0.1: "0\\.[1-9][0-9]*|", 1: ""}[it.min or 0]
+    digits = len(str(it.max)) - 1
+    text = f"^({tenths}[1-9][0-9]{{0,{digits - 1}}}\\.[0-9]+)$"
+    return {"type": ["number", "string"], **bounds, "pattern": text}
 
 
 def _at_least(limit: int) -> str:

@@ -44,6 +44,7 @@ _DURATIONS = [
     *("100s", "0m", "1m", "0h", "007h", "1d", "1w", "1m30s", "never", "", "5", "5 s", "1y", "-5s"),
 ]
 _TEXTS = [*("0-24,30", "7", "1-", "a", "1GiB", "5mb", "1e6", "1KiBs", "GiB"), *_DURATIONS]
+_FRACTIONS = ["0.05", "0.09", "0.1", "0.5", "1.0", "2.5", "999.9", "1000.5", "9999.5", "10000.5", "1.5x", ".", "-1.5"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,13 @@ def test_the_schema_takes_what_the_agent_does(name: str) -> None:
     """A pod that refuses its settings is a pod in a crash loop."""
     schema = Draft202012Validator(chart_schema.schema_of(OPTIONS[name]))
     assert [it for it in _TEXTS if schema.is_valid(it)] == [it for it in _TEXTS if _is_taken(name, it)]
+
+
+@pytest.mark.parametrize("name", [n for n, it in OPTIONS.items() if isinstance(it.type, click.FloatRange)])
+def test_the_schema_takes_the_fractions_that_the_agent_does(name: str) -> None:
+    """`helm --set` hands them on as text."""
+    schema = Draft202012Validator(chart_schema.schema_of(OPTIONS[name]))
+    assert [it for it in _FRACTIONS if schema.is_valid(it)] == [it for it in _FRACTIONS if _is_taken(name, it)]
 
 
 def _is_taken(name: str, text: str) -> bool:
