@@ -135,10 +135,28 @@ def _ours(node: Node | None) -> object:
 
 
 def _warnings(chosen: list[PodTemplate], sidecar: Sidecar) -> list[str]:
-    if sidecar.native:
-        return []
     return [
-        f"{of}: its pods are not done before kshadow is, which never ends by itself: --native is for jobs"
-        for of in chosen
-        if of.kind in ("Job", "CronJob")
+        *(
+            f"{of}: its pods are not done before kshadow is, which never ends by itself: --native is for jobs"
+            for of in chosen
+            if not sidecar.native and of.kind in ("Job", "CronJob")
+        ),
+        *(
+            f"{of}: its container {name!r} has port {sidecar.port} too, and a pod's containers share ports: --port"
+            for of in chosen
+            for name in _with_port(of, sidecar.port)
+        ),
     ]
+
+
+def _with_port(of: PodTemplate, port: int) -> list[str]:
+    """The names of the other containers that say they listen there."""
+    out = []
+    for key in (PLAIN, NATIVE):
+        items = child(of.pod, key)
+        for node in items.value if isinstance(items, yaml.SequenceNode) else ():
+            ports, name = child(node, "ports"), text_of(child(node, "name")) or ""
+            there = ports.value if isinstance(ports, yaml.SequenceNode) else ()
+            if name != NAME and str(port) in (text_of(child(it, "containerPort")) for it in there):
+                out.append(name)
+    return out

@@ -150,6 +150,20 @@ def test_a_plain_container_keeps_a_job_from_being_done() -> None:
         assert not inject(text, PLAIN_VALUES).warnings
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_a_port_that_another_container_has_is_told(native: bool) -> None:
+    """kafka_exporter's is the same: one of the two could not listen, and the pod would not be ready."""
+    pod = manifest("Pod", "p")
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}, {"containerPort": 9308}]
+    name = pod["spec"]["containers"][0]["name"]
+    it = replace(PLAIN_VALUES, native=native)
+    made = inject(written([pod], "block"), it)
+    said = f"Pod 'p': its container {name!r} has port 9308 too, and a pod's containers share ports: --port"
+    assert made.warnings == (said,)
+    assert inject(made.text, it).warnings == (said,), "not its own"
+    assert inject(made.text, replace(it, port=9309)).warnings == ()
+
+
 POD = "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
 
 
