@@ -39,11 +39,7 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- if and .Values.kafka.bootstrapServers (.Values.config | default dict).clusters -}}
 {{- fail "kafka.bootstrapServers and config.clusters are both given: write each cluster's bootstrap-server into config.clusters, and leave kafka.bootstrapServers empty" -}}
 {{- end -}}
-{{- range regexSplit "," (.Values.kafka.bootstrapServers | default "") -1 -}}
-{{- if and $.Values.kafka.bootstrapServers (not (regexMatch "^\\s*(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}\\s*$" .)) -}}
-{{- fail (printf "kafka.bootstrapServers: expected host:port, with commas between, got %q" .) -}}
-{{- end -}}
-{{- end -}}
+{{- with .Values.kafka.bootstrapServers }}{{ include "kshadow.checkServers" (dict "where" "kafka.bootstrapServers" "servers" .) }}{{ end -}}
 {{- range $option, $value := include "kshadow.ownOptions" . | fromYaml -}}
 {{- if hasKey ($.Values.config | default dict) $option -}}
 {{- fail (printf "config.%s: the chart sets that option; say it by the value %s" $option $value) -}}
@@ -53,6 +49,10 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- range $name, $cluster := (.Values.config | default dict).clusters -}}
 {{- if not (index $cluster "bootstrap-server") -}}
 {{- fail (printf "config.clusters.%s: bootstrap-server is needed: that cluster's brokers, such as kafka-%s:9092" $name $name) -}}
+{{- end -}}
+{{- /* A variable, or a host alone, is the agent's to read: the policy needs the ports, from there or from kafkaPorts. */ -}}
+{{- if and $.Values.networkPolicy.enabled (not $.Values.networkPolicy.kafkaPorts) -}}
+{{- include "kshadow.checkServers" (dict "where" (printf "config.clusters.%s.bootstrap-server" $name) "servers" (index $cluster "bootstrap-server")) -}}
 {{- end -}}
 {{- include "kshadow-lib.checkProperties" (dict "where" (printf "config.clusters.%s.property" $name) "properties" ($cluster.property | default dict)) -}}
 {{- end -}}
@@ -67,6 +67,18 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- end -}}
 {{- if and .Values.webConfig.clientCertificates (not .Values.webConfig.tls) -}}
 {{- fail "webConfig.clientCertificates goes with webConfig.tls: there are no client certificates without TLS" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Fails for what are no brokers with their ports. Takes where and servers.
+*/}}
+{{- define "kshadow.checkServers" -}}
+{{- range splitList "," .servers -}}
+{{- $port := splitList ":" (trim .) | last | int -}}
+{{- if not (and (regexMatch "^\\s*(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}\\s*$" .) (ge $port 1) (le $port 65535)) -}}
+{{- fail (printf "%s: expected host:port, with commas between, got %q" $.where .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -78,8 +78,10 @@ env:
 podSecurityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with $values.securityContext }}
 securityContext:
-  {{- toYaml $values.securityContext | nindent 2 }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
   {{- include "kshadow.sparkVolumeMounts" .root | nindent 2 }}
 {{- with $values.spark.nodeSelector }}

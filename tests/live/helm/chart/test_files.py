@@ -88,8 +88,9 @@ def test_every_value_is_in_the_schema_and_what_is_not_is_refused() -> None:
 
 
 _MAY_BE_NULL = {
-    *("topologySpreadConstraints", "podDisruptionBudget/maxUnavailable", "sidecarMonitor/selector"),
-    *("resources", "podSecurityContext", "securityContext", "spark/resources", "spark/operator", "kshadow-lib"),
+    *("topologySpreadConstraints", "resources", "podSecurityContext", "securityContext", "spark/resources"),
+    *(f"spark/operator/executor/{it}" for it in ("instances", "cores", "memory", "memoryOverhead")),
+    "kshadow-lib",
 }
 """What may be taken away: Kubernetes has a default of its own, or it is left out."""
 

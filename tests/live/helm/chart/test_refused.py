@@ -56,6 +56,11 @@ _BY_SCHEMA = [
     ),
     Wrong({"serviceMonitor": {"interval": "fast"}}, "at '/serviceMonitor/interval': 'fast' does not match pattern"),
     Wrong({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),
+    Wrong({"extraEnv": [{"name": "A", "value": 1}]}, "at '/extraEnv/0/value': got number, want null or string"),
+    Wrong({"spark": {"extraEnv": [{"value": "a"}]}}, "at '/spark/extraEnv/0': missing property 'name'"),
+    Wrong({"podDisruptionBudget": {"maxUnavailable": None}}, "missing property 'maxUnavailable'"),
+    Wrong({"sidecarMonitor": {"selector": None}}, "at '/sidecarMonitor': missing property 'selector'"),
+    Wrong({"spark": {"operator": {"executor": None}}}, "at '/spark/operator': missing property 'executor'"),
     Wrong({"topologySpreadConstraints": [{"maxSkew": 1}]}, "missing properties 'topologyKey', 'whenUnsatisfiable'"),
     Wrong({"resources": {"request": {}}}, "at '/resources': additional properties 'request' not allowed"),
 ]
@@ -70,6 +75,12 @@ _BY_TEMPLATES = [
     Wrong({"kafka": {"bootstrapServers": ""}}, "kafka.bootstrapServers is needed: the Kafka brokers to start from"),
     Wrong({"kafka": {"bootstrapServers": "kafka"}}, 'expected host:port, with commas between, got "kafka"'),
     Wrong({"kafka": {"bootstrapServers": "a:1,b"}}, 'expected host:port, with commas between, got "b"'),
+    Wrong({"kafka": {"bootstrapServers": "a:99999"}}, 'expected host:port, with commas between, got "a:99999"'),
+    Wrong(
+        {"kafka": {"bootstrapServers": ""}, "config": {"clusters": {"eu": {"bootstrap-server": "a:1,b"}}},
+         "networkPolicy": {"enabled": True}},
+        'config.clusters.eu.bootstrap-server: expected host:port, with commas between, got "b"',
+    ),
     Wrong({"kafka": {"properties": {"sasl.password": "hunter2"}}}, "kafka.properties: sasl.password " + _PASSWORD),
     Wrong({"kafka": {"properties": {"ssl.key.pem": "hunter2"}}}, "kafka.properties: ssl.key.pem " + _PASSWORD),
     Wrong(
