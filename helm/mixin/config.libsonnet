@@ -34,6 +34,8 @@
     downFor: '10m',
     // Less than an hour, after which Kubernetes ends an agent that never got there.
     notCaughtUpFor: '30m',
+    // Between two starts of an agent that is ended again and again Kubernetes lets up to five minutes pass.
+    restartsWithin: '10m',
     // With fewer records to the end of a partition the agent takes itself for being up to date.
     behindRecords: 10000,
     behindFor: '15m',

@@ -38,7 +38,10 @@
             'KshadowAgentNotCaughtUp',
             'warning',
             config.notCaughtUpFor,
-            'count without (partition) (%s == 0)' % lib.metric('kshadow_caught_up'),
+            'count without (partition) (last_over_time(%s[%s]) == 0)' % [
+              lib.metric('kshadow_caught_up'),
+              config.restartsWithin,
+            ],
             'The kshadow agent %s has still not read the topic to its end.' % agent,
             'Partitions of __consumer_offsets that the kshadow agent %s has not read to their ends since it ' % agent +
             'started: {{ $value }}. Until it has, it tells nothing of any group.'
