@@ -61,26 +61,43 @@ def templates(documents: Collection[Node]) -> Iterator[PodTemplate]:
             yield _template(kind, node)
 
 
+def others(documents: Collection[Node]) -> Iterator[tuple[str, str]]:
+    """Kind and name of what has a pod's spec where a Deployment has it, and is of no kind that is known here."""
+    for node in documents:
+        kind, items = text_of(child(node, "kind")) or "", child(node, "items")
+        if kind.endswith("List") and isinstance(items, SequenceNode):
+            yield from others(items.value)
+        elif kind not in _SPECS and child(_at(node, ("spec", "template", "spec")), "containers") is not None:
+            yield kind, _name(node)
+
+
 def _template(kind: str, node: MappingNode) -> PodTemplate:
-    name = text_of(child(child(node, "metadata"), "name")) or text_of(child(child(node, "metadata"), "generateName"))
-    found: Node | None = node
-    for key in _SPECS[kind]:
-        found = child(found, key)
+    name, found = _name(node), _at(node, _SPECS[kind])
     pod = child(found, "spec")
     if not isinstance(found, MappingNode) or not isinstance(pod, MappingNode):
         at = ".".join((*_SPECS[kind], "spec"))
-        raise ManifestError(f"line {node.start_mark.line + 1}: {kind} {name or ''!r}: expected {at}, there is none")
+        raise ManifestError(f"line {node.start_mark.line + 1}: {kind} {name!r}: expected {at}, there is none")
     claims = child(child(node, "spec"), "volumeClaimTemplates")
-    return PodTemplate(kind, name or "", found, pod, tuple(names_in(claims, "metadata")))
+    return PodTemplate(kind, name, found, pod, tuple(names_in(claims, "metadata")))
+
+
+def _name(node: Node) -> str:
+    metadata = child(node, "metadata")
+    return text_of(child(metadata, "name")) or text_of(child(metadata, "generateName")) or ""
+
+
+def _at(node: Node, path: Collection[str]) -> Node | None:
+    found: Node | None = node
+    for key in path:
+        found = child(found, key)
+    return found
 
 
 def names_in(node: Node | None, *below: str) -> list[str]:
     """The names of a list's items; each stands in the item, or `below` in it."""
     out = []
     for item in node.value if isinstance(node, SequenceNode) else ():
-        for key in below:
-            item = child(item, key)
-        out.append(text_of(child(item, "name")) or "")
+        out.append(text_of(child(_at(item, below), "name")) or "")
     return out
 
 

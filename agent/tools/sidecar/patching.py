@@ -17,6 +17,7 @@ from agent.tools.sidecar.manifests import (
     child,
     is_null,
     names_in,
+    others,
     parse,
     templates,
     text_of,
@@ -45,7 +46,8 @@ def inject(
 
     `annotates`: also tell Prometheus of it. Raises `ManifestError`, and `SidecarError` for the values.
     """
-    found = list(templates(parse(text)))
+    documents = parse(text)
+    found = list(templates(documents))
     if not found:
         raise ManifestError(f"no pod template found: expected one of {', '.join(KINDS)}")
     chosen = [of for of in found if (not kinds or of.kind in kinds) and (not names or of.name in names)]
@@ -58,7 +60,8 @@ def inject(
         _put(edits, of, sidecar, annotates=annotates)
     out = edits.apply()
     _check_result(out, sidecar, len(chosen))
-    return PatchResult(out, tuple(map(str, chosen)), tuple(_warnings(chosen, sidecar)))
+    left = [it for it in others(documents) if (not kinds or it[0] in kinds) and (not names or it[1] in names)]
+    return PatchResult(out, tuple(map(str, chosen)), (*_warnings(chosen, sidecar), *map(_left_alone, left)))
 
 
 def _put(edits: YamlEdits, of: PodTemplate, sidecar: Sidecar, *, annotates: bool) -> None:
@@ -147,6 +150,11 @@ def _warnings(chosen: list[PodTemplate], sidecar: Sidecar) -> list[str]:
             for name in _with_port(of, sidecar.port)
         ),
     ]
+
+
+def _left_alone(of: tuple[str, str]) -> str:
+    kind, name = of
+    return f"{kind} {name!r} has a pod's spec and is left as it is: known are {', '.join(KINDS)}"
 
 
 def _with_port(of: PodTemplate, port: int) -> list[str]:

@@ -164,6 +164,17 @@ def test_a_port_that_another_container_has_is_told(native: bool) -> None:
     assert inject(made.text, replace(it, port=9309)).warnings == ()
 
 
+def test_kinds_that_are_not_known_are_told() -> None:
+    rollout = {**manifest("Deployment", "r"), "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+    documents = [{"apiVersion": "v1", "kind": "List", "items": [rollout]}, OTHER, manifest("Job", "j")]
+    made = inject(written(documents, "block"), PLAIN_VALUES)
+    assert made.patched == ("Job 'j'",)
+    said = f"Rollout 'r' has a pod's spec and is left as it is: known are {', '.join(KINDS)}"
+    assert made.warnings == (said,)
+    assert not inject(written(documents, "block"), PLAIN_VALUES, kinds=["Job"]).warnings
+    assert not inject(written(documents, "block"), PLAIN_VALUES, names=["j"]).warnings
+
+
 POD = "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
 
 
