@@ -15,7 +15,8 @@
       increase(%(counter)s[1h])
     )
   ||| % { counter: lib.metric(counter), group: lib.metric('kshadow_group_members') },
-  local origins = 'max by (cluster, group, origin) (%s%%s)' % lib.metric('kshadow_group_departures_by_origin_total'),
+  local origin = lib.metric('kshadow_group_departures_by_origin_total'),
+  local origins = 'max by (cluster, group, origin) (%s)',
 
   prometheusRules+:: {
     groups+: [
@@ -31,9 +32,14 @@
             expr: counted('kshadow_group_member_departures_total'),
           },
           {
-            // A counter begins with its first event: one that was not there an hour ago was zero then.
+            // A counter begins with its first event: one that was not there an hour ago was zero then. Unless an agent
+            // was away just then: what it said last, within the hour before.
             record: 'cluster_group_origin:kshadow_group_departures_by_origin:increase1h',
-            expr: '%s - (%s or 0 * %s) > 0' % [origins % '', origins % ' offset 1h', origins % ''],
+            expr: '%s - (%s or 0 * %s) > 0' % [
+              origins % origin,
+              origins % ('last_over_time(%s[1h] offset 1h)' % origin),
+              origins % origin,
+            ],
           },
           {
             // Its slowest topic. Unknown lag is absent.
