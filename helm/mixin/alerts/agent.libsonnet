@@ -4,11 +4,11 @@
   local lib = (import '../lib.libsonnet')(config),
   local agent = lib.agent,
   local lagRequests = 'kshadow_lag_requests_total',
-  // An increase is not seen of what a counter begins with.
+  // An increase is not seen of what a counter begins with. What was not scraped an hour ago may be older than that.
   local grewWithinAnHour(counter) = |||
     increase(%(counter)s[1h]) > 0
     or
-    (%(counter)s unless %(counter)s offset 1h) > 0
+    (%(counter)s unless present_over_time(%(counter)s[1h] offset 1h)) > 0
   ||| % { counter: lib.metric(counter) },
 
   prometheusAlerts+:: {
