@@ -134,7 +134,8 @@ class KindWatch:
                     self._requests["denied"] += 1
                     self._version = None
                     self._turn(WatchState.DENIED, str(refusal))
-                    self._tell(True)
+                    # Without the others less is told. Of pods that were known before, what was is told no more.
+                    self._tell(self._watched.kind != "Pod")
                     self.settled.set()
                     await self._wait(self._timings.denied_s)
                     continue

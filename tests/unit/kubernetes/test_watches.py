@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
 import pytest
 
+from agent.core.inference.origins import Origin
+from agent.core.shadow.views import Member
+from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.health import BROKEN_WORRIES_MS, WatchState
 from agent.kubernetes.kind_watch import WatchTimings
 from agent.kubernetes.watcher import KubernetesWatcher
@@ -92,6 +96,30 @@ def test_a_kind_without_a_right_is_named_once_and_asked_seldom_and_the_others_go
         assert len(told) == 2
         assert "nodes cannot be listed and watched (403: no): drains and lost nodes are not told" in told[0]
         assert watcher.status()["kinds"]["events"]["state"] == "denied"
+
+
+def test_nothing_is_told_of_pods_once_the_right_to_them_is_withdrawn() -> None:
+    """Its address may be another pod's since."""
+
+    def at(seconds_ago: int) -> str:
+        return datetime.fromtimestamp(time.time() - seconds_ago, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": at(300), "finishedAt": at(40)}}
+    container = {
+        "name": "app", "restartCount": 1, "lastState": ended, "state": {"running": {"startedAt": at(30)}},
+    }  # fmt: skip
+    restarted = pod("a", 3, startTime=at(300), containerStatuses=[container])
+    pods = [listed(restarted, version=5), watched(bookmark(6), 1.0), refused(403, "pods is forbidden")]
+    with watching(pods=pods) as (watcher, _):
+
+        def joined() -> Origin | None:
+            member = Member("m-1", "consumer-1", "/10.0.0.9")
+            return watcher.evidence.join_origin(member, round(time.time() * 1000))
+
+        until(lambda: joined() is not None)
+        until(lambda: watcher.status()["kinds"]["pods"]["state"] == WatchState.DENIED)
+        time.sleep(CAUGHT_UP_S + 0.1)
+        assert joined() is None
 
 
 def test_in_one_namespace_nodes_are_not_missed() -> None:
