@@ -102,6 +102,14 @@ claim or emptyDir.
 {{- end -}}
 
 {{/*
+The agents' port. They may have none below 1024: they run as nobody, and without capabilities.
+*/}}
+{{- define "kshadow.port" -}}
+{{- $port := int .Values.service.port -}}
+{{- ternary 9308 $port (lt $port 1024) -}}
+{{- end -}}
+
+{{/*
 http or https.
 */}}
 {{- define "kshadow.scheme" -}}

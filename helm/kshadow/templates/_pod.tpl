@@ -71,7 +71,7 @@ spec:
     # The pod's name ends in its number.
     - --shard=auto/{{ int .Values.shards }}
     {{- end }}
-    - --listen=[::]:{{ int .Values.service.port }}
+    - --listen=[::]:{{ include "kshadow.port" . }}
   env:
     - name: KSHADOW_CONFIG
       value: /etc/kshadow/config/config.yaml
@@ -86,7 +86,7 @@ spec:
     {{- end }}
   ports:
     - name: kshadow
-      containerPort: {{ int .Values.service.port }}
+      containerPort: {{ include "kshadow.port" . }}
       protocol: TCP
   {{- include "kshadow.probes" . | trim | nindent 2 }}
   resources:
