@@ -4,6 +4,8 @@ How an endpoint of a ServiceMonitor or PodMonitor is scraped.
 {{- define "kshadow.endpoint" -}}
 port: kshadow
 path: /metrics
+# Of several Kafka clusters each series has its own in `cluster`: one that Prometheus gives its targets must not replace it.
+honorLabels: true
 scheme: {{ include "kshadow.scheme" . }}
 {{- with .Values.serviceMonitor }}
 {{- range $field := list "interval" "scrapeTimeout" }}
