@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from agent.common.threads import BackgroundThread
@@ -22,7 +22,8 @@ from agent.core.inference.session_settings import (
     agreed_settings,
     session_settings,
 )
-from agent.kafka.client import error_text, ignore_error, new_admin_client, quiet
+from agent.kafka.client import NO_SUCH_TOPIC, error_text, ignore_error, new_admin_client, quiet
+from agent.kafka.source.brokers import TOPIC
 
 log = logging.getLogger("kshadow")
 
@@ -45,15 +46,32 @@ def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
     """What all brokers agree on. Those that do not answer, or before Kafka 3.7 have no such settings, do not count.
     Raises `KafkaException` where none answers, or none may be asked: ACL operation DescribeConfigs on the cluster."""
     admin = _admin_client(conf)
-    try:
-        nodes = admin.describe_cluster(request_timeout=ASK_S).result(2 * ASK_S).nodes
-    except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
-    answers = _describe(admin, ResourceType.BROKER, [str(it.id) for it in nodes])
+    brokers = _brokers(admin)
+    if not brokers:
+        raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no broker coordinates groups"))
+    answers = _describe(admin, ResourceType.BROKER, [str(it) for it in brokers])
     said = [session_settings(it) for it in answers.values() if not isinstance(it, KafkaError)]
-    if not said and answers:
+    if not said:
         raise KafkaException(next(it for it in answers.values() if isinstance(it, KafkaError)))
     return agreed_settings(said)
+
+
+def _brokers(admin: AdminClient) -> Sequence[int]:
+    """Ids of those that may coordinate groups; where the offsets topic is not known, of all. Raises `KafkaException`.
+
+    Not by `describe_cluster`: librdkafka ends the process where a broker without a lease names no brokers.
+    """
+    asked = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=ASK_S)
+    try:
+        partitions = asked[TOPIC].result(2 * ASK_S).partitions
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+    except KafkaException as error:
+        if error.args[0].code() not in (*NO_SUCH_TOPIC, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+            raise
+        # All topics, which with many takes long; to ask for this one might make it.
+        return sorted(admin.list_topics(timeout=ASK_S).brokers)
+    return sorted({replica.id for it in partitions for replica in it.isr})
 
 
 def _admin_client(conf: Mapping[str, str]) -> AdminClient:
@@ -98,7 +116,8 @@ class SessionSettingsWatch(BackgroundThread):
         try:
             asked = fetch_session_settings(self._conf)
         except KafkaException as error:
-            self._say(_unknown_phrase(error.args[0]))
+            if untold := [it for it in SESSION_NAMES if it not in self._told]:
+                self._say(_unknown_phrase(untold, error.args[0]))
             return
         self.known.of_brokers = {**asked, **self._told}
         self._say(_known_phrase(self.known.of_brokers))
@@ -164,10 +183,10 @@ def _known_phrase(known: SessionSettings) -> str:
     return f"session timeouts that the brokers set, by group type: {said}"
 
 
-def _unknown_phrase(error: KafkaError) -> str:
+def _unknown_phrase(group_types: Iterable[str], error: KafkaError) -> str:
     why = "needed: ACL operation DescribeConfigs on the cluster" if error.code() in _DENIED else error_text(error)
     usual = PARAMETERS.kip848_session_timeout_ms / 1000
     return (
-        f"session timeouts of {', '.join(SESSION_NAMES)} groups are not known ({why}): taken to be Kafka's default of"
+        f"session timeouts of {', '.join(group_types)} groups are not known ({why}): taken to be Kafka's default of"
         f" {usual:g} s; --broker-config tells others"
     )

@@ -442,20 +442,11 @@ class AdminClient:
         answer: Future[SimpleNamespace] = Future()
         try:
             self._cluster.answers(request_timeout)
-            answer.set_result(SimpleNamespace(topic_id=self._cluster.topic_id))
+            partition = SimpleNamespace(isr=[SimpleNamespace(id=1)])
+            answer.set_result(SimpleNamespace(topic_id=self._cluster.topic_id, partitions=[partition]))
         except KafkaException as error:
             answer.set_exception(error)
         return {TOPIC: answer}
-
-    def describe_cluster(self, request_timeout: float) -> Future[SimpleNamespace]:
-        """One broker."""
-        answer: Future[SimpleNamespace] = Future()
-        try:
-            self._cluster.answers(request_timeout)
-            answer.set_result(SimpleNamespace(nodes=[SimpleNamespace(id=1)]))
-        except KafkaException as error:
-            answer.set_exception(error)
-        return answer
 
     def describe_configs(
         self, resources: Iterable[ConfigResource], request_timeout: float
