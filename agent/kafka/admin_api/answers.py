@@ -16,6 +16,12 @@ MADE_UP = "kshadow-made-up-name"
 """A group or topic that is asked for where none is known: who has the right to see all is told that there is none."""
 
 
+def can_be_asked(name: str) -> bool:
+    """Whether librdkafka takes the name of a group or topic: neither a NUL nor nothing, though to a broker a name is
+    bytes, and may be empty."""
+    return bool(name) and "\0" not in name and name.encode(errors="ignore").decode() == name
+
+
 class AdminOutcome(StrEnum):
     """How a question ended; a metric's label."""
 

@@ -53,6 +53,7 @@ from agent.kafka.admin_api.answers import (
     ListedGroup,
     MemberClient,
     Refusal,
+    can_be_asked,
 )
 from agent.kafka.client import error_text, is_login_failure, new_admin_client, quiet
 
@@ -260,7 +261,7 @@ def _offsets(admin: AdminClient, groups: list[str], topics: Mapping[str, list[st
 
     def fetched(answers: dict[str, Any]) -> None:
         lacking = {
-            group: {*filter(_can_be_asked, topics.get(group, ()))} - {at.topic for at in it.positions}
+            group: {*filter(can_be_asked, topics.get(group, ()))} - {at.topic for at in it.positions}
             for group, it in answers.items()
             if isinstance(it, FetchedOffsets)
         }
@@ -301,7 +302,7 @@ def _ask_each(
     done: Callable[[dict[str, Any]], None],
 ) -> None:
     """Ask for groups (or topics) and `read` what comes for each; `done` takes the answers and refusals of all."""
-    askable = [group for group in groups if _can_be_asked(group)]
+    askable = [group for group in groups if can_be_asked(group)]
     refusal = Refusal(AdminOutcome.UNSUPPORTED, "not a name that can be asked for")
     answers: dict[str, Any] = dict.fromkeys(groups, refusal)
     if not askable:
@@ -322,11 +323,6 @@ def _ask_each(
 
     for group, future in ask(askable).items():
         future.add_done_callback(partial(land, group))
-
-
-def _can_be_asked(group: str) -> bool:
-    # A name is bytes to the broker, and may be empty; librdkafka takes neither a NUL nor nothing.
-    return bool(group) and "\0" not in group and group.encode(errors="ignore").decode() == group
 
 
 def _description(described: Future[Any]) -> DescribedGroup:

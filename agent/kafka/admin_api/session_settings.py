@@ -22,6 +22,7 @@ from agent.core.inference.session_settings import (
     agreed_settings,
     session_settings,
 )
+from agent.kafka.admin_api.answers import can_be_asked
 from agent.kafka.client import NO_SUCH_TOPIC, error_text, ignore_error, new_admin_client, quiet
 from agent.kafka.source.brokers import TOPIC
 
@@ -138,7 +139,7 @@ class SessionSettingsWatch(BackgroundThread):
             self._next_s = now_s + EVERY_S
             self._asked.clear()
             self.ask()
-        groups = self._groups()
+        groups = [it for it in self._groups() if can_be_asked(it[0])]
         self._asked.intersection_update(groups)
         new = [it for it in groups if it not in self._asked]
         if not new:

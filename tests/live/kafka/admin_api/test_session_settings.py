@@ -144,6 +144,14 @@ def test_who_is_killed_is_told_by_the_timeout_of_its_brokers(live: Live, capsys:
     assert gone[0]["cause"] == "session_timeout"
 
 
+def test_names_that_librdkafka_does_not_take_keep_no_other_from_being_asked(live: Live) -> None:
+    """Brokers take any bytes for a name: a record with an empty one ended the thread."""
+    groups = [("", "consumer"), ("nul\0", "consumer"), (QUICK, "consumer")]
+    watch = SessionSettingsWatch(live.conf, {}, lambda: groups)
+    watch.look(0.0)
+    assert watch.known.of_groups == {(QUICK, "consumer"): OWN}
+
+
 def test_without_the_right_the_default_is_assumed_and_that_is_said(
     live: Live, caplog: pytest.LogCaptureFixture
 ) -> None:
