@@ -11,7 +11,15 @@ import click
 import msgspec
 
 from agent.cli.next_command import next_command
-from agent.cli.options import broker_options, librdkafka_config, option, output_option, partitioner_option, typed
+from agent.cli.options import (
+    broker_config_option,
+    broker_options,
+    librdkafka_config,
+    option,
+    output_option,
+    partitioner_option,
+    typed,
+)
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import FloatRange, Parsed
@@ -51,6 +59,7 @@ _COLUMNS = {
 @option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
 @partitioner_option
+@broker_config_option
 @option(
     "--listen",
     type=Parsed("HOST:PORT", parse_address),
@@ -83,6 +92,7 @@ def doctor(
     state_dir: str | None,
     share_group: str | None,
     group_partitioner: str,
+    broker_config: tuple[tuple[str, str], ...],
     listen: Address,
     timeout: float,
     cluster: str | None,
@@ -126,6 +136,7 @@ def doctor(
         cluster_settings = ClusterSettings(
             read=ReadSettings(share_group=share_group, group_partitioner=PartitionerChoice(group_partitioner)),
             state_dir=state_dir,
+            broker_config=broker_config,
             snapshots=SnapshotSettings(location=snapshots),
             history=HistorySettings(topic=history_topic, create_topic=history_topic_create),
             admin=AdminSettings(enabled=admin),
@@ -166,6 +177,7 @@ def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorReques
         snapshot_topic=None if place is None else place.topic,
         share_group=settings.read.share_group,
         group_partitioner=str(settings.read.group_partitioner),
+        broker_config=settings.broker_config,
         kubernetes=settings.kubernetes,
         directories={name: Path(it) for name, it in directories.items() if it is not None},
     )

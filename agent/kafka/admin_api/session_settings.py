@@ -111,6 +111,7 @@ class SessionSettingsWatch(BackgroundThread):
         self._asked: set[TypedGroup] = set()
         self._next_s = 0.0
         self._said = ""
+        self._denied = False
 
     def ask(self) -> None:
         """Ask the brokers. Where they do not answer it stays as it was."""
@@ -150,6 +151,7 @@ class SessionSettingsWatch(BackgroundThread):
                 return
             some = new[start : start + GROUPS_AT_ONCE]
             answers = _describe(admin, ResourceType.GROUP, {name for name, _ in some})
+            self._say_denied(answers.values())
             for group in some:
                 self._take(group, answers[group[0]], found)
             self._asked.update(some)
@@ -170,6 +172,16 @@ class SessionSettingsWatch(BackgroundThread):
             found.pop(group, None)
         else:
             found[group] = own
+
+    def _say_denied(self, answers: Iterable[Mapping[str, str | None] | KafkaError]) -> None:
+        """Once, that some may not be asked."""
+        codes = {it.code() for it in answers if isinstance(it, KafkaError)}
+        if KafkaError.GROUP_AUTHORIZATION_FAILED in codes and not self._denied:
+            self._denied = True
+            log.info(
+                "session timeouts of single groups are not known (needed: ACL operation DescribeConfigs on the"
+                " groups): taken to be those of the brokers"
+            )
 
     def _say(self, text: str) -> None:
         if text != self._said:

@@ -73,6 +73,7 @@ class DoctorRequest:
     snapshot_topic: str | None = None
     share_group: str | None = None
     group_partitioner: str = "auto"
+    broker_config: tuple[tuple[str, str], ...] = ()
     kubernetes: KubernetesSettings = KubernetesSettings()
     directories: Mapping[str, Path] = field(default_factory=dict)
     """By what they are for."""
@@ -125,15 +126,18 @@ _IAM_ACTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("--topic", "Create"): ("CreateTopic",),
     ("--group", "Describe"): ("DescribeGroup",),
     ("--group", "Read"): ("AlterGroup", "DescribeGroup"),
+    ("--cluster", "DescribeConfigs"): ("DescribeClusterDynamicConfiguration",),
 }
 """What Kafka's operations are called in AWS' policies, all after `kafka-cluster:` (Amazon MSK's documentation of IAM
 access control)."""
 
 
-def _iam_statement(operations: Sequence[str], kind: str, name: str) -> str:
-    actions = {"Connect"} | {it for operation in operations for it in _IAM_ACTIONS.get((kind, operation), ())}
-    named = ", ".join(f"kafka-cluster:{it}" for it in sorted(actions))
-    place = f"{kind[2:]}/CLUSTER/*/{name} and the cluster"
+def _iam_statement(operations: Sequence[str], kind: str, name: str | None = None) -> str:
+    actions = {it for operation in operations for it in _IAM_ACTIONS.get((kind, operation), ())}
+    if not actions:
+        return f"IAM has no action for {' and '.join(operations)} on a {kind[2:]}"
+    named = ", ".join(f"kafka-cluster:{it}" for it in sorted(actions | {"Connect"}))
+    place = "the cluster" if name is None else f"{kind[2:]}/CLUSTER/*/{name} and the cluster"
     return f"allow {named} on {place} in this identity's IAM policy"
 
 

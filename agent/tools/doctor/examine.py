@@ -8,6 +8,7 @@ from agent.config.logins import login_of
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.tools.doctor import connection, local, rights, topic
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial
+from agent.tools.doctor.handshake import KIP_848
 from agent.tools.doctor.kubernetes import check_kubernetes
 from agent.tools.doctor.token import check_token
 
@@ -41,19 +42,25 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
     if all(it.outcome is CheckOutcome.FAILED for it in brokers):
         yield _skipped("rights", "no broker answers where the cluster says that it is")
         return
-    yield from _the_topic(request, link, cluster.cluster_id)
+    yield from _the_topic(request, link, cluster, has_broker_sessions=KIP_848 in versions.apis)
     yield from rights.own_topics(request, link)
     yield from rights.share_group(request, link)
 
 
-def _the_topic(request: DoctorRequest, link: connection.AdminConnection, cluster_id: str | None) -> Iterator[Check]:
+def _the_topic(
+    request: DoctorRequest,
+    link: connection.AdminConnection,
+    cluster: connection.Cluster,
+    *,
+    has_broker_sessions: bool,
+) -> Iterator[Check]:
     check, description = rights.describe_topic(request, link)
     yield check
     sample = topic.TopicSample()
     if description is not None:
         yield topic.check_format(description)
         yield topic.check_settings(link)
-        yield from _the_records(request, sample, len(description.partitions), cluster_id)
+        yield from _the_records(request, sample, len(description.partitions), cluster.cluster_id)
     # The rest can be tried with or without records; with a topic only, since such a question would make it.
     missing = description is None and check.check == "topic"
     if request.observer and missing:
@@ -65,6 +72,9 @@ def _the_topic(request: DoctorRequest, link: connection.AdminConnection, cluster
     if request.lag and request.share_lag:
         yield from rights.share_state(request, link)
     yield from rights.transaction_state(request, link)
+    if has_broker_sessions:
+        yield rights.broker_sessions(request, link, cluster.brokers)
+        yield from rights.group_sessions(request, link, sample)
 
 
 def _the_records(

@@ -6,32 +6,44 @@ the broker is asked what this client may do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
+from agent.config.broker_settings import SESSION_NAMES
+from agent.core.inference.parameters import PARAMETERS
+from agent.core.inference.session_settings import SessionSettings, session_settings
 from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
-from agent.kafka.admin_api.answers import MADE_UP
+from agent.kafka.admin_api.answers import MADE_UP, can_be_asked
 from agent.kafka.source.open_transactions import STATE_TOPIC as TRANSACTION_STATE_TOPIC
-from agent.presentation.narrative.words import count
+from agent.presentation.narrative.words import count, duration, join_words
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, grant_command
 from agent.tools.doctor.connection import AdminConnection, NoAnswer
 from agent.tools.doctor.topic import TopicSample
 
 MOST_GROUPS = MOST_TOPICS = 20
 """Of those in the sample so many are tried."""
+MOST_BROKERS_ASKED = 3
+"""One that answers tells what is granted; so many are waited for."""
+_GROUP_DENIED = KafkaError.GROUP_AUTHORIZATION_FAILED
 _ASKED = "asked what this client may do"
 
 
 class Right(NamedTuple):
-    """An operation on a topic or group, on all of them where `name` is None, and what the agent needs it for."""
+    """An operation on a topic or group, on all of them where `name` is None, or on the cluster, and what the agent
+    needs it for."""
 
     operation: str
     kind: str
-    """`topic` or `group`."""
+    """`topic`, `group` or `cluster`."""
     name: str | None
     what_for: str
 
@@ -40,6 +52,8 @@ class Right(NamedTuple):
 
     @property
     def _resource(self) -> str:
+        if self.kind == "cluster":
+            return "the cluster"
         return f"{self.kind}s" if self.name is None else f"{self.kind} {self.name}"
 
     @property
@@ -49,11 +63,13 @@ class Right(NamedTuple):
 
     def trial(self, tried: str) -> Trial:
         """The check of it, by what is tried."""
-        return Trial(f"right: {self.operation}", self._resource.removeprefix("topic "), f"{tried} ({self.what_for})")
+        on = self._resource.removeprefix("topic ").removeprefix("the ")
+        return Trial(f"right: {self.operation}", on, f"{tried} ({self.what_for})")
 
     def grant(self, request: DoctorRequest, *operations: str) -> str:
         """The command that grants it, or all of these operations."""
-        return grant_command(request, operations or [self.operation], f"--{self.kind}", self.name or "*")
+        resource = [f"--{self.kind}", *([] if self.kind == "cluster" else [self.name or "*"])]
+        return grant_command(request, operations or [self.operation], *resource)
 
 
 _READ = Right("Read", "topic", OFFSETS_TOPIC, "to see what groups do")
@@ -87,18 +103,19 @@ def describe_groups(request: DoctorRequest, link: AdminConnection, sample: Topic
     """Describe on groups, for the observer."""
     what_for = "to time join phases and compare the mirror with the brokers (--admin)"
     right = Right("Describe", "group", None, what_for)
-    groups = sorted(group for group in sample.groups if group and "\0" not in group)[:MOST_GROUPS] or [MADE_UP]
+    groups = sorted(filter(can_be_asked, sample.groups))[:MOST_GROUPS] or [MADE_UP]
     trial = right.trial(f"described {count(len(groups), 'group')}")
     fix = (right.grant(request), "or --no-admin: the agent does without")
     asked = {it: [it] for it in groups}
-    code = KafkaError.GROUP_AUTHORIZATION_FAILED
-    return _ask_each(right, trial, fix, asked, code, lambda it: link.ask(link.admin.describe_consumer_groups, it))
+    return _ask_each(
+        right, trial, fix, asked, _GROUP_DENIED, lambda it: link.ask(link.admin.describe_consumer_groups, it)
+    )
 
 
 def describe_topics(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
     """Describe on topics, for lag."""
     right = Right("Describe", "topic", None, "to know where topics end, and so lag (--lag)")
-    topics = sorted(sample.topics - {OFFSETS_TOPIC})[:MOST_TOPICS] or [MADE_UP]
+    topics = sorted(filter(can_be_asked, sample.topics - {OFFSETS_TOPIC}))[:MOST_TOPICS] or [MADE_UP]
     trial = right.trial(f"asked for the partitions of {count(len(topics), 'topic')}")
     fix = (right.grant(request), "or --no-lag: the agent does without")
     asked = {it: TopicCollection([it]) for it in topics}
@@ -118,7 +135,69 @@ def transaction_state(request: DoctorRequest, link: AdminConnection) -> Iterator
     """Read on the transaction coordinator's topic, where it is; the agent does without, and says what it lacks."""
     what_for = "to name open transactions, which hide what groups do"
     for check in _read_where_it_is(request, link, TRANSACTION_STATE_TOPIC, what_for, "if there are transactions"):
-        yield replace(check, outcome=CheckOutcome.WARNING) if check.outcome is CheckOutcome.FAILED else check
+        yield _as_optional(check)
+
+
+def broker_sessions(request: DoctorRequest, link: AdminConnection, brokers: Collection[int]) -> Check:
+    """DescribeConfigs on the cluster, by the settings of a broker; the agent does without, and assumes Kafka's."""
+    right = Right("DescribeConfigs", "cluster", None, "to know the session timeouts that brokers set")
+    trial = right.trial("asked for a broker's settings")
+    told = session_settings(dict(request.broker_config))
+    untold = [it for it in SESSION_NAMES if it not in told]
+    if not untold:
+        return trial.skipped(f"not needed: --broker-config tells {_sessions(told)}")
+    said = "there is no broker"
+    for number in [*brokers][:MOST_BROKERS_ASKED]:
+        try:
+            entries = link.ask(link.admin.describe_configs, [ConfigResource(ResourceType.BROKER, str(number))])
+        except NoAnswer as error:
+            said = f"broker {number}: {error.args[0].str()}"
+            continue
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                return trial.skipped(f"not known: {error.args[0].str()}")
+            usual = PARAMETERS.kip848_session_timeout_ms
+            found = (
+                f"missing: {right}; without it members of {join_words(untold)} groups are taken to have Kafka's "
+                f"{duration(usual)}, and where they have another one who died may be told as one who left"
+            )
+            setting = f"--broker-config group.{SESSION_NAMES[untold[0]].timeout}={usual}"
+            others = "where allow.everyone.if.no.acl.found=true, this ACL shuts out all others"
+            return trial.warning(found, right.grant(request), f"or {setting}, with what the brokers have: {others}")
+        known = session_settings({name: it.value for name, it in entries.items()})
+        return trial.ok(f"{right.granted}; {_sessions(known) or 'this broker sets none'}")
+    return trial.skipped(f"not known: {said}")
+
+
+def group_sessions(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Iterator[Check]:
+    """DescribeConfigs on groups that may have a session timeout of their own; the agent does without. None where
+    brokers know of no settings of groups (before Kafka 4.0)."""
+    right = Right("DescribeConfigs", "group", None, "to know the session timeouts that are set for single groups")
+    groups = sorted(filter(can_be_asked, sample.with_broker_sessions))[:MOST_GROUPS] or [MADE_UP]
+    trial = right.trial(f"asked for the settings of {count(len(groups), 'group')}")
+
+    def ask(group: str) -> Any:
+        return link.ask(link.admin.describe_configs, [ConfigResource(ResourceType.GROUP, group)])
+
+    try:
+        ask(groups[0])
+    except NoAnswer as error:
+        yield trial.skipped(f"not known: {error.args[0].str()}")
+        return
+    except KafkaException as error:
+        if error.args[0].code() != _GROUP_DENIED:
+            return
+    fix = (right.grant(request), "or without it: a group that has its own is taken to have the brokers'")
+    yield _as_optional(_ask_each(right, trial, fix, {it: it for it in groups}, _GROUP_DENIED, ask))
+
+
+def _sessions(known: SessionSettings) -> str:
+    return join_words([f"{name} {duration(it.timeout_ms)}" for name, it in known.items()])
+
+
+def _as_optional(check: Check) -> Check:
+    """Of a right that the agent does without: a warning where it is missing."""
+    return replace(check, outcome=CheckOutcome.WARNING) if check.outcome is CheckOutcome.FAILED else check
 
 
 def _read_where_it_is(

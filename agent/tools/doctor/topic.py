@@ -41,6 +41,8 @@ class TopicSample:
     kinds: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     groups: set[str] = field(default_factory=set)
+    with_broker_sessions: set[str] = field(default_factory=set)
+    """Groups whose session timeout the brokers set: KIP-848, share, Streams."""
     places: dict[str, int] = field(default_factory=dict)
     """By group the partition that it stands in; tombstones tell that, too."""
     topics: set[str] = field(default_factory=set)
@@ -63,7 +65,9 @@ class TopicSample:
             case Undecodable(error=error):
                 self.errors[error.kind] += 1
         if isinstance(entry, Record):
-            self.groups.add(str(getattr(entry.key, "group", None) or getattr(entry.key, "group_id", "")))
+            if (epoch_group := getattr(entry.key, "group_id", None)) is not None:
+                self.with_broker_sessions.add(epoch_group)
+            self.groups.add(str(epoch_group or getattr(entry.key, "group", "")))
         if (group := group_of_key(key)) is not None:
             self.places[group] = message.partition() or 0
         if is_commit_key(_raw(key)) and (commit := read_commit_key(_raw(key))) is not None:

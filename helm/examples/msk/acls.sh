@@ -15,5 +15,7 @@ acl --operation Describe --topic '*'
 acl --operation Read --topic __share_group_state
 # Whose open transaction hides records. Not needed: without it that has no name.
 acl --operation Read --topic __transaction_state
+# Session timeouts that brokers set, of KIP-848, share and Streams groups, need DescribeConfigs on the cluster (--cluster) and
+# on groups. Not granted here: an ACL on the cluster may shut others out of it. `broker-config` in the values tells them.
 # Where the history goes. Not needed without `history-topic`.
 acl --operation Write --topic kshadow-history

@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from agent.tools.doctor import topic
 from agent.tools.embedded import ProcessReaper, fetch_jars
@@ -29,8 +36,14 @@ pytestmark = pytest.mark.usefixtures("kafka")
 
 USER, HISTORY = "kshadow", "kshadow-history"
 STATE, TRANSACTIONS = "__share_group_state", "__transaction_state"
+OF_SESSIONS = ("DescribeConfigs cluster", "DescribeConfigs groups")
 PARTITIONS = 4
 USERS = ("kafka-user.yaml", "kafka-user-tls.yaml")
+
+
+_KIND = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "cluster": ResourceType.BROKER}
+_OPERATION = {it.name.title().replace("_", ""): it for it in AclOperation}
+_PLURAL = {ResourceType.GROUP: "groups", ResourceType.BROKER: "cluster"}
 
 
 def of_strimzi(file: str) -> list[Right]:
@@ -39,10 +52,10 @@ def of_strimzi(file: str) -> list[Right]:
     assert spec["type"] == "simple"
     return [
         Right(
-            AclOperation[operation.upper()],
-            ResourceType[it["resource"]["type"].upper()],
-            it["resource"]["name"],
-            ResourcePatternType[it["resource"]["patternType"].upper()],
+            _OPERATION[operation],
+            _KIND[it["resource"]["type"]],
+            it["resource"].get("name", "kafka-cluster"),
+            ResourcePatternType[it["resource"].get("patternType", "literal").upper()],
         )
         for it in spec["acls"]
         for operation in it["operations"]
@@ -69,8 +82,8 @@ def of_msk(directory: Path) -> list[Right]:
 
 RIGHTS = of_strimzi(USERS[0])
 DESCRIBED = {
-    f"{it.operation.name.capitalize()} "
-    f"{'groups' if it.resource is ResourceType.GROUP else 'topics' if it.name == '*' else it.name}": it
+    f"{it.operation.name.title().replace('_', '')} "
+    f"{_PLURAL.get(it.resource) or ('topics' if it.name == '*' else it.name)}": it
     for it in RIGHTS
 }
 """As `kshadow doctor` calls them."""
@@ -79,13 +92,15 @@ DESCRIBED = {
 def test_the_examples_grant_the_same(tmp_path: Path) -> None:
     for file in USERS:
         assert of_strimzi(file) == RIGHTS
-    assert of_msk(tmp_path) == RIGHTS
+    # An ACL on the cluster may shut others out.
+    assert of_msk(tmp_path) == [it for it in RIGHTS if it.operation is not AclOperation.DESCRIBE_CONFIGS]
     assert list(DESCRIBED) == [
         f"Read {TOPIC}",
         "Describe groups",
         "Describe topics",
         f"Read {STATE}",
         f"Read {TRANSACTIONS}",
+        *OF_SESSIONS,
         f"Write {HISTORY}",
     ]
 
@@ -143,7 +158,7 @@ def test_doctor_finds_all_well(cluster: Secured, config: Path) -> None:
     assert failed(config, 0) == []
 
 
-@pytest.mark.parametrize("missing", [it for it in DESCRIBED if it != f"Read {TRANSACTIONS}"])
+@pytest.mark.parametrize("missing", [it for it in DESCRIBED if it not in (f"Read {TRANSACTIONS}", *OF_SESSIONS)])
 def test_each_is_needed(cluster: Secured, config: Path, missing: str) -> None:
     cluster.allow(USER, *(it for name, it in DESCRIBED.items() if name != missing))
     assert failed(config, 3) == [missing]
@@ -199,12 +214,20 @@ def test_where_everybody_may_an_acl_shuts_others_out(tmp_path: Path) -> None:
         other = AdminClient({**it.user("consumer"), "log_level": "0"})
 
         def is_shut_out() -> bool:
-            """Whether another user, without any right, may not see a group or a topic: then it may not use it."""
+            """Whether another user, without any right, may not see a group or a topic, and then not use it, or may do
+            nothing with the cluster."""
             try:
                 other.describe_consumer_groups(["orders"])["orders"].result(10)
             except KafkaException as error:
                 return bool(error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
-            return other.list_topics("orders", timeout=10).topics["orders"].error is not None
+            if other.list_topics("orders", timeout=10).topics["orders"].error is not None:
+                return True
+            (asked,) = other.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+            try:
+                asked.result(10)
+            except KafkaException:
+                return True
+            return False
 
         assert not is_shut_out(), "nobody has rights"
         shutting = []
@@ -212,4 +235,4 @@ def test_where_everybody_may_an_acl_shuts_others_out(tmp_path: Path) -> None:
             it.allow(USER, right)
             if is_shut_out():
                 shutting.append(name)
-        assert shutting == ["Describe groups", "Describe topics"]
+        assert shutting == ["Describe groups", "Describe topics", *OF_SESSIONS]

@@ -157,10 +157,12 @@ def test_without_the_right_the_default_is_assumed_and_that_is_said(
 ) -> None:
     assert fetch_session_settings(live.conf)["consumer"] == BROKERS
     cluster = ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*"
+    group = ResourceType.GROUP, QUICK, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*"
     # The broker itself needs the others to end in order.
     rows = [
         AclBinding(*cluster, AclOperation.ALL, AclPermissionType.ALLOW),
         AclBinding(*cluster, AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY),
+        AclBinding(*group, AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY),
     ]
     for made in live.admin.create_acls(rows).values():
         made.result(20)
@@ -173,13 +175,18 @@ def test_without_the_right_the_default_is_assumed_and_that_is_said(
         return False
 
     until(refused)
-    watch = SessionSettingsWatch(live.conf, {}, list)
+    watch = SessionSettingsWatch(live.conf, {}, lambda: [(QUICK, "consumer")])
     with caplog.at_level("INFO", logger="kshadow"):
-        watch.ask()
-        watch.ask()
-    assert watch.known.of_brokers == {}
-    (said,) = caplog.messages
-    assert said == (
+        watch.look(0.0)
+        watch._next_s = 0.0
+        watch.look(0.0)
+    assert (watch.known.of_brokers, watch.known.of_groups) == ({}, {})
+    of_brokers, of_groups = caplog.messages
+    assert of_groups == (
+        "session timeouts of single groups are not known (needed: ACL operation DescribeConfigs on the groups): "
+        "taken to be those of the brokers"
+    )
+    assert of_brokers == (
         "session timeouts of consumer, share, streams groups are not known (needed: ACL operation DescribeConfigs on "
         "the cluster): taken to be Kafka's default of 45 s; --broker-config tells others"
     )

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -58,6 +59,11 @@ ALL = {
     f"Create {NEW}": topic_right(AclOperation.CREATE, NEW),
     f"Read group {SHARE}": Right(AclOperation.READ, ResourceType.GROUP, SHARE),
 }
+OPTIONAL = {
+    "DescribeConfigs cluster": Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.BROKER, "kafka-cluster"),
+    "DescribeConfigs groups": Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP, "*"),
+}
+"""The agent does without."""
 OPTIONS = ("--history-topic", HISTORY, "--snapshots", f"kafka:{SNAPSHOTS}", "--share-group", SHARE)
 
 
@@ -107,14 +113,16 @@ def failed(conf: dict[str, str], timeout_s: float = 5, **wanted: object) -> list
 
 
 def test_everything_is_granted(cluster: Secured, tmp_path: Path) -> None:
-    cluster.allow(USER, *ALL.values())
+    cluster.allow(USER, *ALL.values(), *OPTIONAL.values())
     conf = cluster.conf(USER)
     result = doctor(conf, *OPTIONS, "--state-dir", str(tmp_path), "-o", "ndjson")
     assert (result.exit_code, result.stderr) == (0, "")
     made = outcomes(result)
     assert "failed" not in made.values()
     rights = {name.removeprefix("right: "): outcome for name, outcome in made.items() if name.startswith("right: ")}
-    assert rights == {name: "ok" for name in ALL if NEW not in name}
+    # Groups have no settings before Kafka 4.0.
+    optional = [it for it in OPTIONAL if cluster.broker.jars.major >= 4 or it != "DescribeConfigs groups"]
+    assert rights == {name: "ok" for name in (*ALL, *optional) if NEW not in name}
     assert made[f"records {TOPIC}"] == "ok"
     assert made[f"topic {TOPIC}"] == "warning", "one replica"
     assert made[f"settings {TOPIC}"] == "skipped", "DescribeConfigs is not granted, and not needed"
@@ -375,6 +383,34 @@ def test_half_of_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         request = DoctorRequest({"bootstrap.servers": cluster.bootstrap_servers})
         (records,) = (it for it in examine(request) if it.check == "records")
         assert (records.outcome, records.found) == (CheckOutcome.WARNING, "no record came; not all came in time")
+
+
+def test_without_the_right_to_brokers_settings_doctor_says_what_is_lost(cluster: Secured) -> None:
+    cluster.allow(USER, *ALL.values())
+
+    def about(*options: str) -> dict[str, dict[str, Any]]:
+        result = doctor(cluster.conf(USER), *options, "-o", "ndjson")
+        assert result.exit_code == 0
+        rows = map(json.loads, result.stdout.splitlines())
+        return {it["on"]: it for it in rows if it["check"] == "right: DescribeConfigs"}
+
+    found = about()
+    brokers = found["cluster"]
+    assert brokers["outcome"] == "warning"
+    assert "of consumer, share and streams groups are taken to have Kafka's 45.0 s" in brokers["found"]
+    acl, told = brokers["fix"]
+    assert acl.endswith(f"--allow-principal User:{USER} --operation DescribeConfigs --cluster")
+    assert told.startswith("or --broker-config group.consumer.session.timeout.ms=45000, ")
+    assert "shuts out all others" in told
+    if cluster.broker.jars.major >= 4:
+        assert found["groups"]["outcome"] == "warning"
+        assert found["groups"]["fix"][0].endswith("--operation DescribeConfigs --group '*'")
+    names = [f"group.{it}.session.timeout.ms=10000" for it in ("consumer", "share", "streams")]
+    some = about("--broker-config", names[0])["cluster"]
+    assert (some["outcome"], "members of share and streams groups" in some["found"]) == ("warning", True)
+    every = about(*(word for it in names for word in ("--broker-config", it)))["cluster"]
+    assert every["outcome"] == "skipped"
+    assert every["found"].startswith("not needed: --broker-config tells consumer 10.0 s")
 
 
 def test_a_right_that_the_agent_does_without(cluster: Secured) -> None:

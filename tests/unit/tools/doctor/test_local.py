@@ -96,6 +96,17 @@ def test_commands_are_fit_for_a_shell() -> None:
     )
 
 
+def test_what_iam_has_no_action_for_is_said() -> None:
+    wanted = DoctorRequest({**CONF, "sasl.mechanism": "AWS_MSK_IAM"})
+    assert grant_command(wanted, ["DescribeConfigs"], "--cluster") == (
+        "allow kafka-cluster:Connect, kafka-cluster:DescribeClusterDynamicConfiguration on the cluster in this "
+        "identity's IAM policy"
+    )
+    assert grant_command(wanted, ["DescribeConfigs"], "--group", "*") == (
+        "IAM has no action for DescribeConfigs on a group"
+    )
+
+
 @pytest.mark.parametrize(
     ("servers", "found"),
     [
