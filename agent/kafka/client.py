@@ -150,6 +150,29 @@ def refused_properties(error: KafkaError) -> str:
     return f"librdkafka does not take the properties: {error.str()}"
 
 
+_NO_PROPERTY = "kshadow.none"
+
+
+def refusals_of_properties(conf: Mapping[str, Any]) -> list[str]:
+    """What librdkafka says of each property, or value, that it does not take; files are not looked for.
+
+    It takes properties one after the other, and makes a client, that reads files, with all: so each is given before
+    one that does not exist, and no client is ever made.
+    """
+    try:
+        login_of(conf)
+    except ValueError as error:
+        return [str(error)]
+    said = []
+    for name, value in librdkafka_properties(conf).items():
+        try:
+            Producer({name: value, _NO_PROPERTY: ""})
+        except KafkaException as error:
+            if f'"{_NO_PROPERTY}"' not in error.args[0].str():
+                said.append(refused_properties(error.args[0]).rstrip())
+    return said
+
+
 _REFUSED_CERTIFICATE = re.compile(r"alert ((?:bad|unsupported) certificate|certificate \w+|unknown ca)\b")
 """TLS' alerts (RFC 8446, section 6.2) by which a broker refuses what we show."""
 

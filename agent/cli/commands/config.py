@@ -90,6 +90,7 @@ def check(ctx: click.Context, file: Path | None) -> None:
     """
     from agent.cli.config_file import read_config_file
     from agent.cli.run_settings import settings_in_force
+    from agent.kafka.client import refusals_of_properties
 
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
@@ -101,6 +102,9 @@ def check(ctx: click.Context, file: Path | None) -> None:
     try:
         _, settings = settings_in_force({}, loaded.run, needs_brokers=False)
         warnings = settings.warnings
+        for it in settings.clusters:
+            cluster = f"clusters: {it.name}: " if loaded.run.clusters else ""
+            problems += [f"{loaded.path}: {cluster}{said}" for said in refusals_of_properties(it.conf)]
     except InvalidSettings as error:
         problems += error.problems
     for text in (*problems, *(f"Warning: {it}" for it in warnings)):

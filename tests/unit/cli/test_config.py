@@ -196,6 +196,26 @@ def test_check(tmp_path: Path) -> None:
     assert (none.exit_code, "a FILE is needed" in none.stderr) == (2, True)
 
 
+def test_properties_that_librdkafka_does_not_take_as_run_would_say(tmp_path: Path) -> None:
+    """All of them, by cluster; files are those of the machine that runs it."""
+    path = config(
+        tmp_path,
+        """
+        clusters:
+          eu: {bootstrap-server: "a:1", property: {nonsense: "1", ssl.ca.location: /not/here, security.protocol: tls}}
+          us: {bootstrap-server: "b:1", property: {sasl.mechanism: AWS_MSK_IAM, nonsense: "1"}}
+        """,
+    )
+    result = kshadow("config", "check", path)
+    refused = "librdkafka does not take the properties"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        f'{path}: clusters: eu: {refused}: No such configuration property: "nonsense"',
+        f'{path}: clusters: eu: {refused}: Invalid value "tls" for configuration property "security.protocol"',
+        f'{path}: clusters: us: {refused}: No such configuration property: "nonsense"',
+    ]
+
+
 def test_everything_that_is_wrong_at_once(tmp_path: Path) -> None:
     path = config(
         tmp_path,
