@@ -11,8 +11,9 @@ a second (segments 73,000 to 258,000: SQLite writes each twice, to its log and t
 
 After a kill -9 nothing that was appended is lost; after a crash of the machine nothing that was synced. A damaged
 page costs the events on it, which are counted; a database that cannot be opened at all is kept aside, with a line in
-the log, and what was in it cannot be counted. Its file shrinks when all events are acknowledged; until then what is
-freed is used again.
+the log, and what was in it cannot be counted. Where its file was deleted or moved what is written to it is safe with
+nobody, though SQLite tells no error: it is copied to where it belongs. Its file shrinks when all events are
+acknowledged; until then what is freed is used again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -95,6 +96,7 @@ class Spool:
         """Open or make it; what an earlier process left is given first. `size_bytes` bounds the database; its log
         may take some 4 MiB more. Raises `SpoolLocked`, `SpoolUnusable`."""
         self._directory, self._path = directory, directory / "spool.sqlite"
+        self._wal = directory / "spool.sqlite-wal"
         self.bound_bytes = size_bytes
         self.error: str | None = None
         """Why the latest write failed; None if it did not."""
@@ -109,15 +111,9 @@ class Spool:
         self._end = self._given = 0  # behind the last event on disk, and behind the last that was given
         self._is_damaged = False
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = self._enter()
         except OSError as error:
             raise SpoolUnusable(f"spool {directory}: expected a directory to write to: {error}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise SpoolLocked(f"spool {directory}: expected to be alone, another process writes there") from error
         try:
             self._open()
             self._take_segments()
@@ -146,6 +142,11 @@ class Spool:
 
         Where not all were, `error` says why. They are safe from a crash of the machine once `handle` was synced.
         """
+        try:
+            self._put_back()
+        except (OSError, sqlite3.Error, SpoolLocked) as error:
+            self.error = str(error)
+            return 0
         self.error = None
         room, count = self.bound_bytes - self.size_bytes, 0
         while count < len(payloads) and (room := room - len(payloads[count]) - _ROW_BYTES) >= 0:
@@ -197,8 +198,12 @@ class Spool:
     def handle(self) -> int | None:
         """A descriptor to `os.fsync` and close, so that what was appended is safe; None if all is. The owner's lock
         need not be held for that. Raises OSError."""
+        try:
+            self._put_back()
+        except (sqlite3.Error, SpoolLocked) as error:
+            raise OSError(str(error)) from error
         with suppress(FileNotFoundError):
-            return os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(self._wal, os.O_RDONLY | os.O_CLOEXEC)
         return None
 
     def close(self) -> None:
@@ -274,6 +279,50 @@ class Spool:
         )
         self.size_bytes = (pages - free) * PAGE_BYTES if self.wanted < self._end else 0
 
+    # Where it lies.
+
+    def _enter(self) -> int:
+        """Make the directory where it is not there, and keep other processes out; the descriptor that does. Raises
+        OSError, `SpoolLocked`."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise SpoolLocked(
+                f"spool {self._directory}: expected to be alone, another process writes there"
+            ) from error
+        return lock
+
+    def _put_back(self) -> None:
+        """Where its files were deleted or moved: put them there again, with all that they hold, synced. Raises
+        OSError, `sqlite3.Error`, `SpoolLocked`; what is on disk is as before then, and safe with nobody."""
+        database = _identity(self._path)
+        is_alone = _identity(self._directory / "lock") == os.fstat(self._lock)[1:3]
+        if is_alone and (database, _identity(self._wal)) == self._opened:
+            return
+        if not is_alone:
+            lock = self._enter()
+            os.close(self._lock)
+            self._lock = lock
+        if database is None:
+            copy = self._directory / "spool.copy"
+            copy.unlink(missing_ok=True)
+            with closing(sqlite3.connect(copy)) as target:
+                self._database.backup(target)
+            self._database.close()  # which removes a log by its name, so before there is another one of that name
+            copy.rename(self._path)
+        elif database == self._opened[0]:
+            self._database.close()  # which writes the log to the database
+        else:
+            raise FileExistsError(errno.EEXIST, "another spool lies where ours was deleted or moved", str(self._path))
+        wanted, given = self.wanted, self._given
+        self._connect()
+        sync_directory(self._directory)
+        self.wanted, self._given, self.unsafe_end = wanted, given, 0
+        log.warning("spool %s: its files were deleted or moved; what they hold is there again", self._directory)
+
     # After a restart.
 
     def _open(self) -> None:
@@ -293,6 +342,7 @@ class Spool:
         self.wanted, self._end = self._database.execute("SELECT wanted, end FROM bounds").fetchone()
         self._given = self.wanted
         self._measure()
+        self._opened = _identity(self._path), _identity(self._wal)
 
     def _start_anew(self, aside: Path | None = None) -> None:
         """Another database in place of one that is damaged."""
@@ -319,6 +369,15 @@ class Spool:
             log.info("spool %s: took over %d events from %s of an earlier release", self._directory, len(rows), path)
             path.unlink()
         cursor.unlink(missing_ok=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there, whatever its name: inode and device; None where none is."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_dev
 
 
 def _segment_events(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -209,6 +209,73 @@ def test_an_unfinished_write_is_not_there(tmp_path: Path) -> None:
     again.close()
 
 
+def crashed(directory: Path, to: Path) -> list[bytes]:
+    """What the next process finds after a kill -9 now."""
+    shutil.copytree(directory, to)
+    again = open_spool(to)
+    found = drained(again)
+    assert again.lost == 0
+    again.close()
+    return found
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "log deleted", "lock deleted"])
+def test_what_was_deleted_or_moved_is_put_there_again(tmp_path: Path, how: str) -> None:
+    place = tmp_path / "state" / "spool"
+    spool = open_spool(place)
+    spool.append(0, payloads(0, 30))
+    assert spool.read(10, MANY) == (payloads(0, 10), 10)
+    spool.acknowledge(10)
+    match how:
+        case "deleted":
+            shutil.rmtree(tmp_path / "state")
+        case "moved":
+            place.rename(tmp_path / "elsewhere")
+        case "log deleted":
+            (place / "spool.sqlite-wal").unlink()
+        case _:
+            (place / "lock").unlink()
+    handle = spool.handle()
+    assert handle is not None
+    os.close(handle)
+    with pytest.raises(SpoolLocked):
+        open_spool(place)
+    assert crashed(place, tmp_path / "first") == payloads(10, 20), "told to be safe"
+    shutil.rmtree(place)
+    assert spool.append(30, payloads(30, 10)) == 10
+    assert crashed(place, tmp_path / "second") == payloads(10, 30)
+    assert drained(spool) == payloads(10, 30), "and nothing comes twice, or out of order"
+    spool.close()
+
+
+def test_what_another_put_there_stays_and_nothing_is_told_to_be_safe(tmp_path: Path, kept: Path) -> None:
+    spool = open_spool(tmp_path / "ours")
+    spool.append(0, payloads(0, 3))
+    (tmp_path / "ours").rename(tmp_path / "elsewhere")
+    shutil.copytree(kept, tmp_path / "ours")
+    with pytest.raises(OSError, match="another spool lies where ours was"):
+        spool.handle()
+    assert spool.append(3, payloads(3, 3)) == 0
+    assert spool.error is not None
+    assert "another spool lies" in spool.error
+    assert drained(spool) == payloads(0, 3), "what it has is given all the same"
+    spool.close()
+    assert crashed(tmp_path / "ours", tmp_path / "again") == payloads(0, 40)
+
+
+def test_who_took_the_directory_meanwhile_has_it(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "ours")
+    shutil.rmtree(tmp_path / "ours")
+    other = open_spool(tmp_path / "ours")
+    other.append(0, payloads(0, 3))
+    with pytest.raises(OSError, match="another process writes there"):
+        spool.handle()
+    assert spool.append(0, payloads(7, 1)) == 0
+    assert drained(other) == payloads(0, 3)
+    other.close()
+    spool.close()
+
+
 def test_what_an_earlier_release_left_is_taken_over(tmp_path: Path) -> None:
     def record(sequence: int, payload: bytes) -> bytes:
         number = struct.pack(">Q", sequence)
