@@ -38,11 +38,11 @@ REJECTION = "too old,\n\x1b[31mit says"
 class Receiver:
     """What came. `status`: what it answers by HTTP. `most_bytes`: of a request; larger ones are refused with 413.
     `rejected`: of each request it tells so many items as rejected, beside its success. `page`: what it answers by
-    HTTP instead, and takes nothing. `word`: what it says beside its success."""
+    HTTP instead, and takes nothing; `page_type`: its content type. `word`: what it says beside its success."""
 
     def __init__(self) -> None:
         self.status, self.most_bytes, self.rejected = 200, 20 * 1024 * 1024, 0
-        self.page, self.word = b"", REJECTION
+        self.page, self.page_type, self.word = b"", "text/html", REJECTION
         self.requests: list[Any] = []
         self.headers: list[dict[str, str]] = []
         self.http_port = self.grpc_port = 0
@@ -127,7 +127,7 @@ class _Http(BaseHTTPRequestHandler):
         self.send_response(status)
         if 300 <= status < 400:
             self.send_header("Location", "https://login.example/?token=hunter2")
-        self.send_header("Content-Type", "text/html" if receiver.page else "application/x-protobuf")
+        self.send_header("Content-Type", receiver.page_type if receiver.page else "application/x-protobuf")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)

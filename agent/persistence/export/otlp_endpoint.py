@@ -9,7 +9,6 @@ page for a login: all are looked for here. Headers, certificates, timeouts and c
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -24,6 +23,8 @@ from agent.persistence.export.errors import ExportMisconfigured
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
+
+log = logging.getLogger("kshadow.export")
 
 INSTALL = "pip install 'kshadow[otlp]'"
 SCOPE = "kshadow"
@@ -173,13 +174,14 @@ def _telling_session(signal: str) -> Any:
     if any(it.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP") and it.endswith("PROVIDER") for it in os.environ):
         return None
     import requests
-    from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 
     kind = ExportLogsServiceResponse if signal == "logs" else ExportMetricsServiceResponse
 
     class Telling(requests.Session):
+        is_doubted = False
+
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
             try:
                 response = super().send(request, **options)
@@ -188,9 +190,17 @@ def _telling_session(signal: str) -> Any:
             except (requests.RequestException, OSError) as error:
                 _FAILURES.note(str(error))
                 raise
-            if response.ok and _is_protobuf(response):
-                with contextlib.suppress(DecodeError):  # it took them, whatever else it says
-                    _FAILURES.note_answer(kind.FromString(response.content))
+            if response.ok:
+                if (answer := _answer(response, kind)) is not None:
+                    _FAILURES.note_answer(answer)
+                elif not self.is_doubted:
+                    self.is_doubted = True
+                    log.warning(
+                        "--otlp: %s answers %d with what is no answer of an OTLP receiver (%s: %s); whether it keeps"
+                        " what it is sent is not known",
+                        response.url.partition("?")[0], response.status_code,
+                        response.headers.get("Content-Type", "no type")[:100], _shown(response.content),
+                    )  # fmt: skip
             return response
 
     return Telling()
@@ -206,6 +216,24 @@ def _no_answer(response: Any) -> str | None:
     if response.ok and not _is_protobuf(response) and response.content.lstrip().startswith(b"<"):
         return f"it answers {response.status_code} with a page, as no OTLP receiver does"
     return None
+
+
+def _answer(response: Any, kind: Any) -> Any:
+    """What a receiver says of its success, nothing being a word of success, too; None where it is none's. Some write
+    JSON, whatever they were sent."""
+    from google.protobuf.json_format import Parse, ParseError
+    from google.protobuf.message import DecodeError
+
+    try:
+        if not response.content or _is_protobuf(response):
+            return kind.FromString(response.content)
+        return Parse(response.content, kind())
+    except (DecodeError, ParseError, UnicodeDecodeError):
+        return None
+
+
+def _shown(content: bytes) -> str:
+    return " ".join(content[:200].decode(errors="replace").split())
 
 
 def _is_protobuf(response: Any) -> bool:

@@ -134,6 +134,46 @@ def test_protobuf_that_begins_like_a_page_is_a_success(receiver: Receiver) -> No
     assert receiver.answer(request).SerializeToString()[:2] == b"\n<"
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body", "shown"),
+    [
+        ("text/plain", b"ok\n\x1b[31m", "(text/plain: ok"),
+        ("application/json", b'{"status": "ok"}', '(application/json: {"status": "ok"})'),
+        ("application/x-protobuf", b"\xff\xff", "(application/x-protobuf: "),
+        ("application/json", b"\xff", "(application/json: "),
+    ],
+)
+def test_that_an_answer_is_no_receivers_is_told_once(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, content_type: str, body: bytes, shown: str
+) -> None:
+    """It says success, so nothing is sent again; what becomes of the events nobody knows."""
+    receiver.page_type, receiver.page = content_type, body
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    assert [sink.write([encode_event(event(number), 0)]) for number in range(2)] == [[], []]
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith(f"--otlp: {receiver.http}/v1/logs answers 200 with what is no answer of an OTLP receiver")
+    assert shown in said
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"partialSuccess": {}}'])
+def test_a_receiver_that_answers_with_json_is_one(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    receiver.page_type, receiver.page = "application/json", body
+    assert OtlpSink(parse_otlp_endpoint(receiver.http)).write([encode_event(event(1), 0)]) == []
+    assert caplog.records == []
+
+
+def test_events_that_are_rejected_in_json_are_counted(receiver: Receiver) -> None:
+    receiver.page_type = "application/json"
+    receiver.page = b'{"partialSuccess": {"rejectedLogRecords": "1", "errorMessage": "too old"}}'
+    line = encode_event(event(1), 0)
+    (rejected,) = OtlpSink(parse_otlp_endpoint(receiver.http)).write([line])
+    assert rejected.event == line
+    assert rejected.reason == "the collector rejects it: too old"
+
+
 @pytest.mark.parametrize("by", ["http", "grpc"])
 def test_events_that_a_collector_rejects_beside_its_success_are_counted(
     receiver: Receiver, by: str, caplog: pytest.LogCaptureFixture
