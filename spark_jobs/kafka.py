@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Kafka
+from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Diagnosis, Kafka
 from spark_jobs.errors import JobError, Unreachable
+from spark_jobs.progress import print_status
 
 PREFIX = "kafka."
 """Of options that Spark hands on to the client."""
@@ -116,6 +117,22 @@ def assigned(
     finally:
         consumer.close()
     return {"assign": json.dumps({topic: partitions})}
+
+
+def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka, environ: Mapping[str, str] | None = None) -> Diagnosis:
+    """The same, with what the brokers say of sessions where nobody told. Where they do not answer, that is said."""
+    from confluent_kafka import KafkaException
+
+    from agent.config.broker_settings import SESSION_NAMES
+    from agent.kafka.admin_api.session_settings import fetch_session_settings, unknown_phrase
+
+    try:
+        asked = fetch_session_settings(_all_of(kafka, environ))
+    except KafkaException as error:
+        if untold := [it for it in SESSION_NAMES if it not in diagnosis.sessions]:
+            print_status(unknown_phrase(untold, error.args[0]))
+        return diagnosis
+    return msgspec.structs.replace(diagnosis, sessions={**asked, **diagnosis.sessions})
 
 
 def _all_of(kafka: Kafka, environ: Mapping[str, str] | None) -> dict[str, str]:

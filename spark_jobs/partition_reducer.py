@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from agent.common.clock import now_ms
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.inference.external_evidence import KnownSessions
 from agent.core.record_time import Lookahead
 from agent.core.records import RecordBatch
 from agent.persistence.cluster_state import ClusterState
@@ -36,7 +37,12 @@ class TaskState(ClusterState):
         """Raises `AnalyzerConfigError`."""
         self.failed: list[str] = []
         """What analyzers have failed with since this was looked at."""
-        super().__init__(analyzers_of(diagnosis), on_failure=lambda it: self.failed.append(str(it)), remembers=False)
+        super().__init__(
+            analyzers_of(diagnosis),
+            witness=KnownSessions(diagnosis.sessions) if diagnosis.sessions else None,
+            on_failure=lambda it: self.failed.append(str(it)),
+            remembers=False,
+        )
 
 
 class PartitionReducer:

@@ -17,7 +17,7 @@ from agent.kafka.source.segments import TOPIC, discover_all
 from agent.tools.spark_submit.jobs import Diagnosis, Kafka
 from spark_jobs.backfill.reducing import Files, files_reducer, rows_reducer
 from spark_jobs.errors import JobError
-from spark_jobs.kafka import assigned, readable
+from spark_jobs.kafka import assigned, readable, with_broker_sessions
 from spark_jobs.parquet_files import schemas_of
 from spark_jobs.raw import KEY, OFFSET, PARTITION, TIMESTAMP_MS, VALUE
 from spark_jobs.rows import SCHEMA
@@ -41,7 +41,7 @@ def from_topic(spark: SparkSession, kafka: Kafka, diagnosis: Diagnosis, cluster:
     # A task a partition: `minPartitions` would part one. What was compacted or deleted is gone, and no error.
     read = read.option("failOnDataLoss", "false").option("kafka.isolation.level", "read_committed")
     records = read.load().select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
-    return records.mapInArrow(rows_reducer(diagnosis, cluster), _SPARK_SCHEMA)
+    return records.mapInArrow(rows_reducer(with_broker_sessions(diagnosis, kafka), cluster), _SPARK_SCHEMA)
 
 
 def from_archives(spark: SparkSession, paths: Sequence[str], diagnosis: Diagnosis, cluster: str | None) -> DataFrame:

@@ -36,7 +36,7 @@ from spark_jobs.formats.delta import is_delta
 from spark_jobs.formats.opening import conformed, open_output
 from spark_jobs.formats.parquet import leased
 from spark_jobs.history import FILES, from_columns, from_json
-from spark_jobs.kafka import assigned, readable
+from spark_jobs.kafka import assigned, readable, with_broker_sessions
 from spark_jobs.log_clocks import keep_clock
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
@@ -164,7 +164,7 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
         finally:
             rows.unpersist()
 
-    return mirror_stream(records, job.diagnosis, job.cluster), write
+    return mirror_stream(records, with_broker_sessions(job.diagnosis, _kafka(job)), job.cluster), write
 
 
 def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tuple[DataFrame, Write]:

@@ -17,6 +17,7 @@ from agent.cli.commands.history import (
 from agent.cli.data_source import history_errors_reported
 from agent.cli.options import (
     analyzer_options,
+    broker_config_option,
     broker_options,
     choose_analyzers,
     combined,
@@ -97,6 +98,7 @@ def spark() -> None:
 @_TARGET
 @_CLUSTER
 @analyzer_options
+@broker_config_option
 @option("--overwrite", is_flag=True, help="Replace what is there.")
 @spark_options
 @click.pass_context
@@ -167,6 +169,7 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
 )
 @_CLUSTER
 @analyzer_options
+@broker_config_option
 @spark_options
 @click.pass_context
 def stream(ctx: click.Context, /, **_: Any) -> None:
@@ -322,6 +325,7 @@ def _check_stream(ctx: click.Context, reads: str) -> None:
         "most_files": "history",
         "analyzer_names": "topic",
         "tuned": "topic",
+        "broker_config": "topic",
     }
     for parameter in ctx.command.params:
         wanted = goes_with.get(str(parameter.name), reads)
@@ -348,11 +352,13 @@ def _kafka(ctx: click.Context) -> Kafka:
 
 
 def _diagnosis(ctx: click.Context) -> Diagnosis:
+    from agent.core.inference.session_settings import session_settings
     from agent.tools.spark_submit.jobs import Diagnosis
 
     names, tuned = ctx.params["analyzer_names"], ctx.params["tuned"]
     choose_analyzers(names, tuned)
-    return Diagnosis(analyzers=names, tuned=dict(tuned))
+    sessions = session_settings(dict(ctx.params["broker_config"]))
+    return Diagnosis(analyzers=names, tuned=dict(tuned), sessions=dict(sessions))
 
 
 def _submit(ctx: click.Context, job: type[Job], **values: Any) -> None:

@@ -119,7 +119,7 @@ class SessionSettingsWatch(BackgroundThread):
             asked = fetch_session_settings(self._conf)
         except KafkaException as error:
             if untold := [it for it in SESSION_NAMES if it not in self._told]:
-                self._say(_unknown_phrase(untold, error.args[0]))
+                self._say(unknown_phrase(untold, error.args[0]))
             return
         self.known.of_brokers = {**asked, **self._told}
         self._say(_known_phrase(self.known.of_brokers))
@@ -196,7 +196,8 @@ def _known_phrase(known: SessionSettings) -> str:
     return f"session timeouts that the brokers set, by group type: {said}"
 
 
-def _unknown_phrase(group_types: Iterable[str], error: KafkaError) -> str:
+def unknown_phrase(group_types: Iterable[str], error: KafkaError) -> str:
+    """Why nothing is known of sessions of these types, and what is taken in its place."""
     why = "needed: ACL operation DescribeConfigs on the cluster" if error.code() in _DENIED else error_text(error)
     usual = PARAMETERS.kip848_session_timeout_ms / 1000
     return (

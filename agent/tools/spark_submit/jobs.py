@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from agent.core.inference.session_settings import SessionSetting
 from agent.history.report.request import Report
 
 __all__ = ["Backfill", "Diagnosis", "Job", "Kafka", "Report", "Rollup", "Stream", "job_of", "text_of"]
@@ -33,10 +34,12 @@ class Kafka(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What looks for findings, as `--analyzers` and `--tune` say it."""
+    """What looks for causes and findings, as `--broker-config`, `--analyzers` and `--tune` say it."""
 
     analyzers: str = "all"
     tuned: dict[str, str] = {}
+    sessions: dict[str, SessionSetting] = {}
+    """That the brokers set, by group type, as far as it is known."""
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="backfill"):

@@ -31,6 +31,8 @@ from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.jars import DEFAULT_VERSION
+from agent.tools.spark_submit.jobs import Diagnosis, Kafka
+from spark_jobs.kafka import with_broker_sessions
 from tests.live.scenarios.fleet import Client, Fleet
 from tests.unit.cli.running import kshadow
 from tests.waiting import until
@@ -144,6 +146,12 @@ def test_who_is_killed_is_told_by_the_timeout_of_its_brokers(live: Live, capsys:
     assert gone[0]["cause"] == "session_timeout"
 
 
+def test_so_does_a_spark_job(live: Live) -> None:
+    own = Diagnosis(sessions={"share": OWN})
+    asked = with_broker_sessions(own, Kafka(properties=live.conf), {})
+    assert (asked.sessions["consumer"], asked.sessions["share"]) == (BROKERS, OWN), "what it was told is not asked"
+
+
 def test_names_that_librdkafka_does_not_take_keep_no_other_from_being_asked(live: Live) -> None:
     """Brokers take any bytes for a name: a record with an empty one ended the thread."""
     groups = [("", "consumer"), ("nul\0", "consumer"), (QUICK, "consumer")]
@@ -153,7 +161,7 @@ def test_names_that_librdkafka_does_not_take_keep_no_other_from_being_asked(live
 
 
 def test_without_the_right_the_default_is_assumed_and_that_is_said(
-    live: Live, caplog: pytest.LogCaptureFixture
+    live: Live, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fetch_session_settings(live.conf)["consumer"] == BROKERS
     cluster = ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*"
@@ -190,6 +198,11 @@ def test_without_the_right_the_default_is_assumed_and_that_is_said(
         "session timeouts of consumer, share, streams groups are not known (needed: ACL operation DescribeConfigs on "
         "the cluster): taken to be Kafka's default of 45 s; --broker-config tells others"
     )
+    capsys.readouterr()
+    told = Diagnosis(sessions={"share": OWN})
+    assert with_broker_sessions(told, Kafka(properties=live.conf), {}) == told
+    untold = of_brokers.replace("consumer, share, streams", "consumer, streams")
+    assert capsys.readouterr().err == f"kshadow: {untold}\n"
 
 
 def test_brokers_that_cannot_be_reached_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:

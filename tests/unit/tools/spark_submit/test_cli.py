@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from agent.cli.commands.spark import spark as group
+from agent.core.inference.session_settings import SessionSetting
 from agent.tools.spark_submit.checkpoint import claim
 from agent.tools.spark_submit.jobs import SECRETS, Backfill, Diagnosis, Job, Kafka, Report, Rollup, Stream, job_of
 from tests.unit.cli.running import SEGMENTS, kshadow
@@ -80,8 +81,10 @@ def test_a_backfill_of_files() -> None:
         "--overwrite",
         "--tune",
         "rebalance_storm.window_s=60",
+        "--broker-config",
+        "group.consumer.session.timeout.ms=10000",
     )
-    tuned = Diagnosis(tuned={"rebalance_storm.window_s": "60"})
+    tuned = Diagnosis(tuned={"rebalance_storm.window_s": "60"}, sessions={"consumer": SessionSetting(10_000)})
     assert made == Backfill(out=here("o"), paths=(str(SEGMENTS),), cluster="eu", diagnosis=tuned, overwrite=True)
 
 
@@ -197,6 +200,10 @@ def test_streams() -> None:
         ("--reads topic --bootstrap-server b:1 --history h", "--history goes with --reads history"),
         ("--reads history --history h --history-topic t", "--history-topic goes with --reads history-topic"),
         ("--reads history --history h --tune a.b=1", "--tune goes with --reads topic"),
+        (
+            "--reads history --history h --broker-config group.share.session.timeout.ms=1",
+            "--broker-config goes with --reads topic",
+        ),
         ("--reads history --history iceberg:c.d.p", "a stream reads a directory of Parquet or a Delta table"),
         ("--reads history --history h --watermark 10", "a duration (500ms, 30s"),
         ("--reads history --history h --trigger 1ms", "expected at least 100ms"),
