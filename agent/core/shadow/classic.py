@@ -421,6 +421,8 @@ class ClassicGroup:
         # One leader writes all assignments, in one version; a client that gets nothing may get no bytes at all.
         assigned = next((it.assignment for it in value.members if len(it.assignment) >= 2), None)
         version = None if assigned is None else int.from_bytes(assigned[:2], signed=True)
+        leader = next((it for it in value.members if it.member_id == value.leader), None)
+        leader_form = None if leader is None or self.protocol_type != "consumer" else _program_form(leader)
         for metadata in value.members:
             member_id = metadata.member_id
             # Most members come out of a rebalance as they went in; their payloads need no second reading.
@@ -430,7 +432,9 @@ class ClassicGroup:
                 raw[member_id], members[member_id] = known, self.members[member_id]
             else:
                 raw[member_id] = metadata
-                read = self._read_member(metadata, version, at, offsets)
+                # Groups may have members of two libraries: the leader's version tells of those alone that join alike.
+                told = version if leader_form is not None and leader_form == _program_form(metadata) else None
+                read = self._read_member(metadata, told, at, offsets)
                 members[member_id] = _keep_library(read, self.members.get(member_id))
         self._raw = raw
         return members
@@ -497,8 +501,8 @@ class ClassicGroup:
             # A member that joined while no assignment was made for it (or a client that sent none).
             return None
         try:
-            if message is ConsumerProtocolSubscription and len(data) <= _MAX_CACHED_BYTES:
-                return cast(LenientPayload[Payload], _subscription(data))
+            if message is ConsumerProtocolSubscription:
+                return cast(LenientPayload[Payload], _read_subscription(data))
             return decode_leniently(message, data)
         except WireError as error:
             self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
@@ -545,6 +549,24 @@ def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int
 def _subscription(data: bytes) -> LenientPayload[ConsumerProtocolSubscription]:
     # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
     return decode_leniently(ConsumerProtocolSubscription, data)
+
+
+def _read_subscription(data: bytes) -> LenientPayload[ConsumerProtocolSubscription]:
+    if len(data) <= _MAX_CACHED_BYTES:
+        return _subscription(data)
+    return decode_leniently(ConsumerProtocolSubscription, data)
+
+
+def _program_form(member: MemberMetadata) -> tuple[object, ...] | None:
+    """What members of one program have in common: their timeouts, and the form of their subscription. None: it has no
+    consumer's subscription."""
+    try:
+        read = _read_subscription(member.subscription)
+    except WireError:
+        return None
+    joined = read.message
+    form = read.version, read.fields_version, joined.user_data is None, joined.rack_id is None
+    return member.session_timeout, member.rebalance_timeout, *form
 
 
 def _merge_connect_tasks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -305,6 +306,25 @@ def test_a_clock_set_back_while_a_member_commits_what_does_not_move() -> None:
         log.add(commit(offset=offset, at_ms=T0 + at_ms))
     log.add(classic_group(2, state_ms=T0 + 15_000))
     assert only(log.replayed()[1], MemberLeft).member.member_id == "a-1"
+
+
+def test_a_leader_of_another_library_tells_nothing_of_who_follows_it() -> None:
+    """Seen on 4.4.0: a Java client that followed librdkafka was told as franz-go, which has no poll limit."""
+
+    def joined(name: str, user_data: bytes | None, rack_id: str | None) -> MemberMetadata:
+        wanted = ConsumerProtocolSubscription(("t",), user_data, (), rack_id=rack_id)
+        given = encode_payload(ConsumerProtocolAssignment(()), 0)
+        subscription = encode_payload(wanted, 3)
+        return member(name, subscription=subscription, assignment=given, rebalance_ms=12_000)
+
+    java, librdkafka, franz_go = joined("a-1", None, None), joined("b-1", b"", ""), joined("c-1", None, None)
+    led = Log().add(classic_group(1, java, librdkafka, leader="b-1")).view()
+    assert [it.client_library for it in led.members] == ["unknown", "librdkafka"]
+    leads = Log().add(classic_group(1, java, franz_go, leader="c-1")).view()
+    assert [it.client_library for it in leads.members] == ["franz-go", "franz-go"]
+    slower = replace(java, session_timeout=java.session_timeout + 1)
+    mixed = Log().add(classic_group(1, slower, franz_go, leader="c-1")).view()
+    assert [it.client_library for it in mixed.members] == ["unknown", "franz-go"]
 
 
 def test_a_second_cooperative_round_moves_what_the_first_freed() -> None:
