@@ -123,14 +123,15 @@ def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka, environ: Mapping[st
     """The same, with what the brokers say of sessions where nobody told. Where they do not answer, that is said."""
     from confluent_kafka import KafkaException
 
-    from agent.config.broker_settings import SESSION_NAMES
+    from agent.core.inference.session_settings import untold_types
     from agent.kafka.admin_api.session_settings import fetch_session_settings, unknown_phrase
 
+    if not (untold := untold_types(diagnosis.sessions)):
+        return diagnosis
     try:
         asked = fetch_session_settings(_all_of(kafka, environ))
     except KafkaException as error:
-        if untold := [it for it in SESSION_NAMES if it not in diagnosis.sessions]:
-            print_status(unknown_phrase(untold, error.args[0]))
+        print_status(unknown_phrase(untold, error.args[0]))
         return diagnosis
     return msgspec.structs.replace(diagnosis, sessions={**asked, **diagnosis.sessions})
 

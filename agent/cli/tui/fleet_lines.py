@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from agent.cli.tui.changes import Change
 from agent.cli.tui.fleet import SORTS, Fleet, FleetRow
 from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_age, short_number, wrap
+from agent.cli.tui.poll_thread import LATE_MS
 from agent.core.causes import cause_info
 from agent.core.diagnosis.severity import Severity
 from agent.presentation.narrative.words import clock, count
@@ -187,7 +188,7 @@ class SourceStatus:
     failure: str | None = None
     not_ready: bool = False
     paused: bool = False
-    late_ms: int = 10_000
+    late_ms: int = LATE_MS
 
 
 def status_line(it: SourceStatus, fleet: Fleet | None, width: int) -> Line:

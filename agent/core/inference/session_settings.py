@@ -37,6 +37,11 @@ def session_settings(values: Mapping[str, str | None], prefix: str = "group.") -
     return found
 
 
+def untold_types(told: SessionSettings) -> list[str]:
+    """The group types whose session timeout the brokers set, and nobody told."""
+    return [it for it in SESSION_NAMES if it not in told]
+
+
 def agreed_settings(several: Iterable[SessionSettings]) -> SessionSettings:
     """What all of several brokers say: where they differ, nobody knows which of them coordinates a group."""
     first, *others = [*several] or [{}]

@@ -13,7 +13,6 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from agent.common.threads import BackgroundThread
-from agent.config.broker_settings import SESSION_NAMES
 from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import (
@@ -21,6 +20,7 @@ from agent.core.inference.session_settings import (
     SessionSettings,
     agreed_settings,
     session_settings,
+    untold_types,
 )
 from agent.kafka.admin_api.answers import can_be_asked
 from agent.kafka.client import NO_SUCH_TOPIC, error_text, ignore_error, new_admin_client, quiet
@@ -118,7 +118,7 @@ class SessionSettingsWatch(BackgroundThread):
         try:
             asked = fetch_session_settings(self._conf)
         except KafkaException as error:
-            if untold := [it for it in SESSION_NAMES if it not in self._told]:
+            if untold := untold_types(self._told):
                 self._say(unknown_phrase(untold, error.args[0]))
             return
         self.known.of_brokers = {**asked, **self._told}

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from agent.config.broker_settings import SESSION_NAMES
 from agent.core.inference.parameters import PARAMETERS
-from agent.core.inference.session_settings import SessionSettings, session_settings
+from agent.core.inference.session_settings import SessionSettings, session_settings, untold_types
 from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
 from agent.kafka.admin_api.answers import MADE_UP, can_be_asked
 from agent.kafka.source.open_transactions import STATE_TOPIC as TRANSACTION_STATE_TOPIC
@@ -143,8 +143,7 @@ def broker_sessions(request: DoctorRequest, link: AdminConnection, brokers: Coll
     right = Right("DescribeConfigs", "cluster", None, "to know the session timeouts that brokers set")
     trial = right.trial("asked for a broker's settings")
     told = session_settings(dict(request.broker_config))
-    untold = [it for it in SESSION_NAMES if it not in told]
-    if not untold:
+    if not (untold := untold_types(told)):
         return trial.skipped(f"not needed: --broker-config tells {_sessions(told)}")
     said = "there is no broker"
     for number in [*brokers][:MOST_BROKERS_ASKED]:
