@@ -100,7 +100,7 @@ def open_source(
             if kind == "bootstrap_server":
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
             if history:
-                witness = with_sessions(witness, ctx.params.get("broker_config", ()), conf)
+                witness = with_sessions(witness, ctx.params.get("broker_config", ()), conf, group)
             reading = Reading(group=group, keep_events=history, chosen=chosen, recorder=recorder, witness=witness)
             if conf is None:
                 answers = answers_of_files(from_path, until, reading, ctx.params["workers"])

@@ -38,21 +38,27 @@ class Reading(TypedDict):
 
 
 def with_sessions(
-    witness: EvidenceSource | None, told: tuple[tuple[str, str], ...], conf: dict[str, str] | None
+    witness: EvidenceSource | None,
+    told: tuple[tuple[str, str], ...],
+    conf: dict[str, str] | None,
+    group: str | None = None,
 ) -> EvidenceSource | None:
     """What `witness` testifies, and what is known of the sessions that brokers set: as they say themselves, where
-    there are some (`conf`), and as was `told` by `--broker-config`."""
-    known = session_settings(dict(told))
+    there are some (`conf`), and as was `told` by `--broker-config`. Of a `group` its own settings are asked for,
+    too."""
+    known = KnownSessions(session_settings(dict(told)))
     if conf is not None:
         from confluent_kafka import KafkaException
 
-        from agent.kafka.admin_api.session_settings import fetch_session_settings
+        from agent.kafka.admin_api.session_settings import fetch_group_settings, fetch_session_settings
 
         with suppress(KafkaException):  # they are taken to be the default then
-            known = {**fetch_session_settings(conf), **known}
-    if witness is None:
-        return KnownSessions(known) if known else None
-    return CombinedEvidence([witness, KnownSessions(known)])
+            known.of_brokers = {**fetch_session_settings(conf), **known.of_brokers}
+        if group is not None:
+            with suppress(KafkaException):  # and then those of the brokers
+                own = fetch_group_settings(conf, group)
+                known.of_groups = {(group, group_type): it for group_type, it in own.items()}
+    return known if witness is None else CombinedEvidence([witness, known])
 
 
 def answers_of_files(path: str, until: TimeSpec | None, reading: Reading, workers: int | None) -> Answers:

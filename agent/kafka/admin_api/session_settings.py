@@ -8,11 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from agent.common.threads import BackgroundThread
+from agent.config.broker_settings import SESSION_NAMES
 from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import (
@@ -39,8 +46,13 @@ GROUPS_AT_ONCE, PAUSE_S = 200, 1.0
 
 _DENIED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
+_OF_GROUP: Any = 8
+"""Kafka's `ConfigSource` of what is set for a group itself: librdkafka has no name for it, and gives the number."""
+
 TypedGroup = tuple[str, str]
 """A group's name and type."""
+
+Entries = Mapping[str, ConfigEntry]
 
 
 def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
@@ -51,10 +63,32 @@ def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
     if not brokers:
         raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no broker coordinates groups"))
     answers = _describe(admin, ResourceType.BROKER, [str(it) for it in brokers])
-    said = [session_settings(it) for it in answers.values() if not isinstance(it, KafkaError)]
+    said = [session_settings(_values(it)) for it in answers.values() if not isinstance(it, KafkaError)]
     if not said:
         raise KafkaException(next(it for it in answers.values() if isinstance(it, KafkaError)))
     return agreed_settings(said)
+
+
+def fetch_group_settings(conf: Mapping[str, str], group: str) -> SessionSettings:
+    """What is set for one group itself, by the type that it would have. Raises `KafkaException`, without the right as
+    well: ACL operation DescribeConfigs on the group."""
+    if not can_be_asked(group):
+        return {}
+    answer = _describe(_admin_client(conf), ResourceType.GROUP, [group])[group]
+    if isinstance(answer, KafkaError):
+        raise KafkaException(answer)
+    return _own_settings(answer)
+
+
+def _values(entries: Entries) -> Mapping[str, str | None]:
+    return {name: it.value for name, it in entries.items()}
+
+
+def _own_settings(entries: Entries) -> SessionSettings:
+    """Not those that any broker answers of a group without its own: its coordinator may have others."""
+    found = session_settings(_values(entries), prefix="")
+    own = {name for name, it in entries.items() if it.source == _OF_GROUP}
+    return {name: it for name, it in found.items() if own.intersection(SESSION_NAMES[name])}
 
 
 def _brokers(admin: AdminClient) -> Sequence[int]:
@@ -79,15 +113,13 @@ def _admin_client(conf: Mapping[str, str]) -> AdminClient:
     return new_admin_client({**quiet(conf), "error_cb": ignore_error})
 
 
-def _describe(
-    admin: AdminClient, kind: ResourceType, names: Collection[str]
-) -> dict[str, Mapping[str, str | None] | KafkaError]:
+def _describe(admin: AdminClient, kind: ResourceType, names: Collection[str]) -> dict[str, Entries | KafkaError]:
     """By name its configuration, or why it is not known."""
     asked = admin.describe_configs([ConfigResource(kind, name) for name in names], request_timeout=ASK_S)
-    out: dict[str, Mapping[str, str | None] | KafkaError] = {}
+    out: dict[str, Entries | KafkaError] = {}
     for resource, answer in asked.items():
         try:
-            out[resource.name] = {name: entry.value for name, entry in answer.result(2 * ASK_S).items()}
+            out[resource.name] = answer.result(2 * ASK_S)
         except KafkaException as error:
             out[resource.name] = error.args[0]
         except TimeoutError:
@@ -160,20 +192,20 @@ class SessionSettingsWatch(BackgroundThread):
     def _take(
         self,
         group: TypedGroup,
-        answer: Mapping[str, str | None] | KafkaError,
+        answer: Entries | KafkaError,
         found: dict[TypedGroup, SessionSetting],
     ) -> None:
-        """Of one group: kept where it has other settings than the brokers."""
+        """Of one group: kept where it has settings of its own."""
         if isinstance(answer, KafkaError):
             # Of a group that was known the answer may come again.
             return
-        own = session_settings(answer, prefix="").get(group[1])
-        if own is None or own == self.known.of_brokers.get(group[1]):
+        own = _own_settings(answer).get(group[1])
+        if own is None:
             found.pop(group, None)
         else:
             found[group] = own
 
-    def _say_denied(self, answers: Iterable[Mapping[str, str | None] | KafkaError]) -> None:
+    def _say_denied(self, answers: Iterable[Entries | KafkaError]) -> None:
         """Once, that some may not be asked."""
         codes = {it.code() for it in answers if isinstance(it, KafkaError)}
         if KafkaError.GROUP_AUTHORIZATION_FAILED in codes and not self._denied:

@@ -160,6 +160,14 @@ def test_names_that_librdkafka_does_not_take_keep_no_other_from_being_asked(live
     assert watch.known.of_groups == {(QUICK, "consumer"): OWN}
 
 
+def test_what_brokers_answer_of_any_group_is_not_its_own(live: Live) -> None:
+    """They answer of a group without settings with theirs, which were told otherwise."""
+    told = SessionSetting(20_000)
+    watch = SessionSettingsWatch(live.conf, {"consumer": told}, lambda: [(GROUP, "consumer"), (QUICK, "consumer")])
+    watch.look(0.0)
+    assert [watch.known.group_session(it, "consumer") for it in (GROUP, QUICK)] == [told, OWN]
+
+
 def test_without_the_right_the_default_is_assumed_and_that_is_said(
     live: Live, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
