@@ -99,7 +99,7 @@ def open_source(
             conf = None
             if kind == "bootstrap_server":
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
-            if history:
+            if history or recorder is not None:
                 witness = with_sessions(witness, ctx.params.get("broker_config", ()), conf, group)
             reading = Reading(group=group, keep_events=history, chosen=chosen, recorder=recorder, witness=witness)
             if conf is None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 
 from agent.common import clock
 from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.group_placement import observe_placement, possible_partitions
+from agent.core.protocol.states import GroupType
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.sampled_reader import SampledReader
@@ -341,7 +342,9 @@ class AgentQueries(ServedQueries):
         if not self.shows_group(group):
             return None
         with self._lock:
-            return self._parts.recordings.recording(group)
+            found = self._parts.recordings.recording(group)
+        session = self._parts.sessions.known.group_session(group, GroupType.CONSUMER)
+        return None if found is None else replace(found, kip848_session=session)
 
     def lag_notes(self, group: str) -> Sequence[LagNote]:
         """How far a group was behind while its members changed, since the agent's start."""

@@ -10,6 +10,7 @@ import click
 
 from agent.cli.options import (
     Decorator,
+    broker_config_option,
     combined,
     exactly_one_of,
     option,
@@ -87,6 +88,7 @@ change_options: Decorator = combined(
 @click.argument("group")
 @source_options
 @range_options
+@broker_config_option
 @change_options
 @option(
     "--broker-initial-delay",

@@ -393,17 +393,17 @@ class PartitionMirror:
                 return self._delete_group(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete_group(name, group, at)
-            group.session = self._session_of(name, group.group_type)
+            group.session = self.session_of(name, group.group_type)
             return group.replay(key_type, member_id, None, at, self.names, self.offsets)
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
             group, out = self._create_epoch_group(name, cls, role, group, at)
-        group.session = self._session_of(name, group.group_type)
+        group.session = self.session_of(name, group.group_type)
         return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
 
-    def _session_of(self, name: str, group_type: str) -> SessionSetting | None:
-        """What brokers say of a group's sessions; None where nobody asked them."""
+    def session_of(self, name: str, group_type: str) -> SessionSetting | None:
+        """What brokers say of a group's sessions, were it of that type; None where nobody asked them."""
         return None if self._evidence_source is None else self._evidence_source.group_session(name, group_type)
 
     def _create_epoch_group(

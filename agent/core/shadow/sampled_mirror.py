@@ -114,7 +114,7 @@ class SampledMirror(PartitionMirror):
             if look.before_ms is not None:
                 # A list before did not show it.
                 out.append(GroupCreated(at, key.group, look.group_type, observed=True))
-        group.session = self._session_of(key.group, look.group_type)
+        group.session = self.session_of(key.group, look.group_type)
         return self._sampled(self._with_origins([*out, *group.replay(look, at, self.offsets)]))
 
     def _make_simple_group(self, group: str, at: LogPosition) -> list[Transition]:

@@ -29,12 +29,13 @@ class ReplayRequest(NamedTuple):
     command: str
 
     def version(self) -> tuple[object, ...]:
-        """The same for as long as a replay would be of the same records."""
+        """The same for as long as a replay would be of the same records, with the same settings."""
         states = self.recording.states
         until_ms = self.now_ms if self.until_ms is None else self.until_ms
         before = sum(it.at_ms < self.since_ms for it in states) if self.since_ms is not None else 0
         within = sum(it.at_ms <= until_ms for it in states)
-        return self.recording.earlier, before, within, states[-1].at_ms, self.until_ms
+        told = self.recording.kip848_session
+        return self.recording.earlier, before, within, states[-1].at_ms, self.until_ms, told
 
 
 def gains_soon(replays: Replays, asked: ReplayRequest, recommend: Recommend | None = None) -> Gains | None:

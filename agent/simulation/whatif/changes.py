@@ -236,8 +236,7 @@ CHANGES: Mapping[str, SettingChange] = {
             "group.protocol of every client; consumer is KIP-848.",
             lambda script, name: _with_client(script, group_protocol=GroupProtocol(name)),
             lambda name: "KIP-848" if name == "consumer" else "classic protocol",
-            "KIP-848: brokers and clients support it; session timeout and heartbeat interval are then the brokers' "
-            "(45 s and 5 s unless told), and each new group epoch counts as a rebalance",
+            "KIP-848: brokers and clients support it, and each new group epoch counts as a rebalance",
             ("classic", "consumer"),
             "it needs brokers from 4.0 on, and the brokers set the session timeout and the assignor",
         ),

@@ -17,6 +17,7 @@ from agent.simulation.whatif.comparison import (
 )
 from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
 from agent.simulation.whatif.recorder import GroupRecording
+from agent.simulation.whatif.sentences import kip848_session
 
 MAX_RECOMMENDATIONS = 3
 """So many settings are named."""
@@ -135,6 +136,8 @@ def _gain(found: CalibratedReplay, compared: Comparison, it: AlternativeOutcome)
 def _price(found: CalibratedReplay, today: AlternativeOutcome, it: AlternativeOutcome) -> list[str]:
     """What is worse with it."""
     out = []
+    if it.alternative.values.get("protocol") == "consumer":
+        out.append(kip848_session(found.recorded))
     session_ms = it.alternative.values.get("session-timeout")
     sessions = [step.settings.session_timeout_ms for step in starts(found.recorded.script)]
     if session_ms is not None and session_ms < max(sessions):

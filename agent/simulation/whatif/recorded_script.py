@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent.core.causes import Cause
+from agent.core.inference.session_settings import SessionSetting
 from agent.simulation.groups.script import BrokerSettings, Script
 from agent.simulation.whatif import timing_estimates
 from agent.simulation.whatif.changes import allow_session_timeouts, starts
@@ -36,7 +37,8 @@ class RecordedScript:
     Results count from `opening_ms` on: a group that was found with members is first brought there. Stopped time
     counts until `closing_ms`; the script goes on until every death would be noticed. `notes` counts the assumptions
     made, by kind (`ASSUMPTION_NOTES`). `heartbeat_ms` and `delay_ms` are the values used; `heartbeat_told` and
-    `delay_told` say whether the log or the caller gave them. `stopped_ms` is the stopped time that the log itself
+    `delay_told` say whether the log or the caller gave them, and `kip848_session_told` whether brokers or the caller
+    gave what the script's broker sets of KIP-848 sessions. `stopped_ms` is the stopped time that the log itself
     shows, in partition-milliseconds.
     """
 
@@ -52,6 +54,7 @@ class RecordedScript:
     delay_ms: int
     delay_told: bool
     stopped_ms: int
+    kip848_session_told: bool = False
 
 
 ASSUMPTION_NOTES = {
@@ -125,12 +128,17 @@ def reconstruct(
         steps.add_state(before, seen, changes)
     expected = tuple(_expected(recording, steps.clients))
     steps.notes["never_completed"] = sum(it.skipped for it in expected)
+    session = recording.kip848_session or SessionSetting()
     script = Script(
         recording.group,
         steps.partitions,
         tuple(sorted(steps.steps, key=lambda step: step.at_ms)),
         recording.states[-1].at_ms,
-        BrokerSettings(initial_rebalance_delay_ms=steps.delay_ms),
+        BrokerSettings(
+            initial_rebalance_delay_ms=steps.delay_ms,
+            consumer_session_timeout_ms=session.timeout_ms,
+            consumer_heartbeat_interval_ms=session.heartbeat_ms,
+        ),
         latency_ms=0,
     )
     closing_ms = _closing(recording, end_ms)
@@ -147,6 +155,7 @@ def reconstruct(
         steps.delay_ms,
         delay_ms is not None or delay is not None,
         sum(seen.stopped_ms or 0 for seen in recording.states),
+        recording.kip848_session is not None,
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from agent.core.inference.facts import Inference
+from agent.core.inference.session_settings import SessionSetting
+from agent.core.protocol.states import GroupType
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced, Transition
@@ -43,13 +45,15 @@ class GroupRecording:
     """One group from one beginning: later ones of the same name are recordings of their own.
 
     `created_ms` is when the group was made, None where the log does not say, or its first states are not kept.
-    `earlier` counts the recordings of the same name before it.
+    `earlier` counts the recordings of the same name before it. `kip848_session` is what brokers say of the sessions
+    that the group would have with KIP-848, None where nobody asked them.
     """
 
     group: str
     states: tuple[RecordedState, ...]
     created_ms: int | None = None
     earlier: int = 0
+    kip848_session: SessionSetting | None = None
 
     def reaches_back_to(self, at_ms: int) -> bool:
         """Whether it is known how the group was then: a state is as old, or the first is the group's first."""
@@ -82,6 +86,7 @@ class GroupRecorder:
         self._created_ms: int | None = None
         # When the group was made that the next record will be the first of.
         self._made_ms: int | None = None
+        self._kip848_session: SessionSetting | None = None
 
     def replay_batch(self, mirror: PartitionMirror, run: RecordBatch) -> list[Transition]:
         """Apply a run as `mirror.replay_batch` does, and keep what each record makes of the group."""
@@ -106,7 +111,7 @@ class GroupRecorder:
 
     def recording(self) -> GroupRecording:
         """The latest beginning of the group, to its end."""
-        return GroupRecording(self.group, tuple(self._seen), self._created_ms, self._earlier)
+        return GroupRecording(self.group, tuple(self._seen), self._created_ms, self._earlier, self._kip848_session)
 
     def _see(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         rebalanced: Rebalanced | None = None
@@ -129,6 +134,7 @@ class GroupRecorder:
         before = self._before(view)
         if rebalanced is None and before is not None and view.members == before.view.members:
             return
+        self._kip848_session = mirror.session_of(self.group, GroupType.CONSUMER)
         least_ms = 0 if before is None else before.at_ms
         at_ms = max(at_ms, least_ms)
         old = {} if before is None else before.members

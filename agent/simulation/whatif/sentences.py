@@ -20,7 +20,7 @@ from agent.presentation.narrative.words import (
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, GenerationDifference, ReplayAccuracy
 from agent.simulation.whatif.changes import CHANGES, format_setting
 from agent.simulation.whatif.comparison import AlternativeOutcome, Comparison, best_alternatives
-from agent.simulation.whatif.recorded_script import ASSUMPTION_NOTES
+from agent.simulation.whatif.recorded_script import ASSUMPTION_NOTES, RecordedScript
 
 MOST = 3
 """Differences that are told in full."""
@@ -185,8 +185,20 @@ def assumptions(fitted: CalibratedReplay, compared: Comparison) -> Iterator[str]
         )
     changed = {key for outcome in compared.outcomes for key in outcome.alternative.values}
     yield from (f"{capitalized(CHANGES[key].assumes)}." for key in CHANGES if key in changed)
+    if any(outcome.alternative.values.get("protocol") == "consumer" for outcome in compared.outcomes):
+        yield f"{capitalized(kip848_session(found))}, unless others are tried."
     for alternative, reason in compared.not_played:
         yield f"{capitalized(alternative.label)} is left out: {reason}."
+
+
+def kip848_session(found: RecordedScript) -> str:
+    """What sessions are taken to be with KIP-848, and whence that is known."""
+    broker = found.script.broker
+    told = "from the brokers or the command line" if found.kip848_session_told else "assumed: Kafka's defaults"
+    return (
+        f"with KIP-848 the session timeout is {format_setting(broker.consumer_session_timeout_ms)} and the heartbeat "
+        f"interval {format_setting(broker.consumer_heartbeat_interval_ms)} ({told})"
+    )
 
 
 def detection(outcome: AlternativeOutcome) -> str | None:

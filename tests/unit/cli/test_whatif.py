@@ -13,6 +13,7 @@ from tests.unit.cli.hostile import BOLD
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, rolling_restart, shared_out
+from tests.unit.simulation.whatif.test_comparison import crashes
 
 
 def written(path: Path, history: History) -> Path:
@@ -111,6 +112,27 @@ def test_what_the_log_does_not_tell_can_be_said(restarts: Path) -> None:
     said = kshadow("whatif", "orders", "--from", restarts, *options).stdout
     assert "every 3 s (from the log or the command line)" in said
     assert "wait 0 s for more members of an empty group (from the log or the command line)" in said
+
+
+@pytest.mark.parametrize(
+    ("told", "session_ms", "said"),
+    [
+        ((), 45_000, "session timeout is 45 s and the heartbeat interval 5 s (assumed: Kafka's defaults)"),
+        (
+            ("--broker-config", "group.consumer.session.timeout.ms=10000"),
+            10_000,
+            "session timeout is 10 s and the heartbeat interval 5 s (from the brokers or the command line)",
+        ),
+    ],
+)
+def test_with_kip_848_the_session_is_the_brokers(
+    tmp_path: Path, told: tuple[str, ...], session_ms: int, said: str
+) -> None:
+    path = written(tmp_path / "crashes.ndjson", crashes())
+    result = kshadow("whatif", "orders", "--from", path, "--protocol", "consumer", "-o", "json", *told)
+    form = json.loads(result.stdout)
+    assert session_ms - 5_000 <= form["settings"][1]["detection_max_ms"] <= session_ms
+    assert form["assumptions"][-1] == f"With KIP-848 the {said}, unless others are tried."
 
 
 def test_a_range(restarts: Path) -> None:

@@ -32,6 +32,7 @@ from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.embedded.jars import DEFAULT_VERSION
 from agent.tools.spark_submit.jobs import Diagnosis, Kafka
+from analyzers.registry import select_analyzers
 from spark_jobs.kafka import with_broker_sessions
 from tests.live.scenarios.fleet import Client, Fleet
 from tests.unit.cli.running import kshadow
@@ -49,7 +50,7 @@ PROPERTIES = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:nobody",
 }
-GROUP, QUICK = "as-the-brokers-say", "has-its-own"
+GROUP, QUICK, CLASSIC = "as-the-brokers-say", "has-its-own", "is-to-migrate"
 
 
 @dataclass
@@ -76,16 +77,12 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         admin = AdminClient({**conf, "log_level": 2})
         admin.create_topics([NewTopic("t", 4, 1)])["t"].result(20)
-        resource = ConfigResource(
-            ResourceType.GROUP,
-            QUICK,
-            incremental_configs=[
-                ConfigEntry(
-                    "consumer.session.timeout.ms", str(OWN.timeout_ms), incremental_operation=AlterConfigOpType.SET
-                )
-            ],
+        entry = ConfigEntry(
+            "consumer.session.timeout.ms", str(OWN.timeout_ms), incremental_operation=AlterConfigOpType.SET
         )
-        admin.incremental_alter_configs([resource])[resource].result(20)
+        own = [ConfigResource(ResourceType.GROUP, it, incremental_configs=[entry]) for it in (QUICK, CLASSIC)]
+        for made in admin.incremental_alter_configs(own).values():
+            made.result(20)
         left: list[MemberLeft] = []
 
         def keep(transitions: list[Transition]) -> None:
@@ -94,7 +91,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         fleet = Fleet(broker.bootstrap_servers, directory, random.Random(7))
         over = threading.Event()
         producing = threading.Thread(target=produce, args=(conf, over))
-        agent = Agent(AgentOptions(conf=conf, observe=keep))
+        agent = Agent(AgentOptions(conf=conf, analyzers=select_analyzers(), observe=keep))
         try:
             producing.start()
             yield Live(broker, fleet, admin, agent, left)
@@ -129,6 +126,8 @@ def test_who_is_killed_is_told_by_the_timeout_of_its_brokers(live: Live, capsys:
     until(lambda: all(members(group) == 2 for group in killed))
     live.agent._parts.sessions.look(0.0)
     assert known.of_groups == {(QUICK, "consumer"): OWN}
+    recorded = {group: live.agent.queries.recording(group) for group in killed}
+    assert [it and it.kip848_session for it in recorded.values()] == [BROKERS, OWN]
     # A few commits tell how often they come.
     threading.Event().wait(6)
     for client in killed.values():
@@ -166,6 +165,15 @@ def test_what_brokers_answer_of_any_group_is_not_its_own(live: Live) -> None:
     watch = SessionSettingsWatch(live.conf, {"consumer": told}, lambda: [(GROUP, "consumer"), (QUICK, "consumer")])
     watch.look(0.0)
     assert [watch.known.group_session(it, "consumer") for it in (GROUP, QUICK)] == [told, OWN]
+
+
+def test_what_a_classic_group_would_have_counts_for_whatif(live: Live) -> None:
+    live.fleet.python("consume", conf={"group.id": CLASSIC}, topics=["t"])
+    asked = (CLASSIC, "--bootstrap-server", live.broker.bootstrap_servers)
+    until(lambda: kshadow("members", *asked, "-o", "ndjson").stdout)
+    said = "session timeout is 6 s and the heartbeat interval 500 ms (from the brokers or the command line)"
+    result = kshadow("whatif", *asked, "--protocol", "consumer")
+    assert said in result.stdout, result.stdout + result.stderr
 
 
 def test_without_the_right_the_default_is_assumed_and_that_is_said(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.core.inference.session_settings import SessionSetting
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.serving.page.gains_table import gains_table
 from agent.serving.page.replays import Recommend, ReplayRequest, gains_soon
@@ -59,9 +60,12 @@ def test_nobody_waits_and_it_is_made_once() -> None:
     until(lambda: gains(first) == FOUND)
     assert [gains(first) for _ in range(3)] == [FOUND] * 3
     assert made == [2]
+    told = asked(replace(first.recording, kip848_session=SessionSetting(10_000)))
+    assert gains(told) == FOUND
+    until(lambda: made == [2, 2])
     moved = asked(recording(1, 2, 3))
     assert gains(moved) == FOUND, "of a moment ago, rather than nothing"
-    until(lambda: made == [2, 3])
+    until(lambda: made == [2, 2, 3])
 
 
 def test_what_cannot_be_replayed_is_told_at_once() -> None:

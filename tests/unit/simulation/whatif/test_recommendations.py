@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from agent.core.inference.session_settings import SessionSetting
 from agent.simulation.whatif.changes import ASSIGNOR_CLASSES, BROKERS, CHANGES, Alternative
 from agent.simulation.whatif.recommendations import recommend
 from agent.simulation.whatif.recorded_script import NOT_REPLAYABLE
@@ -41,6 +42,15 @@ def test_a_crash_loop_is_helped_by_static_membership() -> None:
     assert best.assumptions == (f"S{CHANGES['static'].assumes[1:]}.",)
     assert other.exact == (f"partition.assignment.strategy={ASSIGNOR_CLASSES['cooperative-sticky']}",)
     assert not {"static"} & {other.setting}, "what has the best one in it is no other setting"
+
+
+@needs_capture
+def test_what_brokers_say_of_sessions_counts() -> None:
+    """With the 45 s that are assumed otherwise, KIP-848 costs more than it saves."""
+    recording, *more = _whole("audit-loop")
+    found = recommend(replace(recording, kip848_session=SessionSetting(6_000, 1_000)), *more)
+    (it,) = (it for it in found.gains if it.setting == "KIP-848")
+    assert "; with KIP-848 the session timeout is 6 s and the heartbeat interval 1 s (from the brokers" in it.price
 
 
 @needs_capture
