@@ -93,6 +93,11 @@ class Alternative:
         return ", ".join([where, *(it.each for it in changed if it.each)])
 
     @property
+    def has_part_in_detection(self) -> bool:
+        """Whether they decide when a death is noticed: with others it may fall into another join phase, by chance."""
+        return not self.values.keys() <= {"assignor", "initial-delay"}
+
+    @property
     def notes(self) -> list[str]:
         """What must be known to write them, in the order of the table."""
         return [change.note for name, change in CHANGES.items() if name in self.values and change.note]

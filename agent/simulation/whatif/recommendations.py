@@ -62,22 +62,29 @@ def recommend(
             "as they were, so no other numbers can be trusted"
         )
     if near.has_times_of_log is False:
-        return Gains(
-            untold=f"replayed under today's settings partitions are stopped for {about(near.stopped_ms)}, and for "
-            f"{about(near.log_stopped_ms)} in the log, so no other times can be trusted"
-        )
+        return _untrusted(near.stopped_ms, f"for {about(near.log_stopped_ms)} in the log")
     compared = compare(found, standard_alternatives(found.recorded.script), enough)
+    today_ms, log_ms = compared.today.stopped_ms, found.recorded.stopped_ms
+    if not are_alike(today_ms / 1000, log_ms / 1000):
+        return _untrusted(today_ms, f"as far as the log shows for {about(log_ms)}")
     return Gains(
         gains=tuple(_gain(found, compared, it) for it in helpful_outcomes(found, compared)),
         tried=len(compared.outcomes) - 1,
         rebalances=compared.today.rebalances,
-        stopped_s=compared.today.stopped_ms / 1000,
+        stopped_s=today_ms / 1000,
         log_rebalances=near.generations,
-        log_stopped_s=found.recorded.stopped_ms / 1000,
+        log_stopped_s=log_ms / 1000,
         generations=near.generations,
         matched=near.matched,
         untold=NO_TIME if compared.is_cut_short else "",
         is_cut_short=compared.is_cut_short,
+    )
+
+
+def _untrusted(stopped_ms: int, logged: str) -> Gains:
+    return Gains(
+        untold=f"replayed under today's settings partitions are stopped for {about(stopped_ms)}, and {logged}, so no "
+        "other times can be trusted"
     )
 
 
@@ -106,8 +113,7 @@ def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[Alte
     for it in free:
         if not any(it.alternative.values.keys() & chosen.alternative.values.keys() for chosen in out):
             out.append(it)
-    # No price in standstill can be named where the model's is not the log's.
-    if out or not are_alike(compared.today.stopped_ms / 1000, found.recorded.stopped_ms / 1000):
+    if out:
         return out[:MAX_RECOMMENDATIONS]
     price_ms = tolerable_cost_ms(found.recorded, compared)
     least = max(LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE * compared.today.rebalances)
@@ -142,6 +148,8 @@ def _price(found: CalibratedReplay, today: AlternativeOutcome, it: AlternativeOu
     sessions = [step.settings.session_timeout_ms for step in starts(found.recorded.script)]
     if session_ms is not None and session_ms < max(sessions):
         out.append(f"a client that pauses for more than {duration(session_ms)} is removed")
+    if not it.alternative.has_part_in_detection:
+        return out
     now, then = today.detects_ms, it.detects_ms
     if now is not None and then is not None and then > 1.1 * now:
         out.append(f"a dead member is removed after {duration(then)}, not {duration(now)}")

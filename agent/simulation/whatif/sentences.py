@@ -145,6 +145,8 @@ def _rebalances(saved: int) -> str:
 
 def _detection(today: AlternativeOutcome, other: AlternativeOutcome) -> str:
     """What it does to how soon a death is noticed, where that is worth saying."""
+    if not other.alternative.has_part_in_detection:
+        return ""
     if other.deaths > len(other.detected_ms) and len(other.detected_ms) < len(today.detected_ms):
         return (
             f" It removes the members of {len(other.detected_ms)} of {count(today.deaths, 'death')} or stalls "
@@ -220,6 +222,8 @@ def saving(fitted: CalibratedReplay, compared: Comparison, outcome: AlternativeO
     if fitted.reproduction.has_times_of_log:
         return f"{rebalances} {noun}, {ms / 1000:,.1f} s"
     today_ms = compared.today.stopped_ms
+    if not (rebalances or today_ms):
+        return None
     # `percent` is of what is not negative.
     share = f", {'-' if ms < 0 else ''}{percent(abs(ms) / today_ms)}" if today_ms else ""
     return f"{rebalances} {noun}{share}"

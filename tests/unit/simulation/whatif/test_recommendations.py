@@ -15,6 +15,7 @@ from agent.simulation.whatif.recorder import GroupRecording
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, shared_out
 from tests.unit.simulation.whatif.test_capture import needs_capture, recorded, where
+from tests.unit.simulation.whatif.test_comparison import crashes
 
 
 def loop(rounds: int = 4, *, every_ms: int = 20_000) -> tuple[GroupRecording, int]:
@@ -76,6 +77,19 @@ def test_once_it_is_enough_what_was_tried_is_all() -> None:
     assert some.untold == "replaying it takes longer than there is time for here"
     none = recommend(recording, None, None, end_ms, lambda: True)
     assert (none.tried, none.gains) == (0, ())
+
+
+def test_a_log_that_shows_only_a_part_of_the_standstill_is_no_silence() -> None:
+    """All members died at the end, which no generation's cost holds: nothing was told, and not why."""
+    history = crashes()
+    history.commits(199_000, *range(6))
+    history.at(212_000)
+    found = recommend(history.recording(), None, None, b.T0 + 230_000)
+    assert (found.gains, found.untold) == (
+        (),
+        "replayed under today's settings partitions are stopped for 1 min 30 s, and as far as the log shows for 43 "
+        "s, so no other times can be trusted",
+    )
 
 
 def test_what_cannot_be_replayed_says_why() -> None:

@@ -137,6 +137,15 @@ def test_no_seconds_are_promised_where_the_times_are_not_the_groups() -> None:
             "6 rebalances, -10 %",
         ]
         assert words.saving(doubtful, Comparison((calm, fewer), ()), fewer) == "6 rebalances"
+        same = made(STATIC, 10, 1_000)
+        assert words.saving(doubtful, Comparison((calm, same), ()), same) is None
+
+
+def test_settings_that_do_not_decide_when_a_death_is_noticed_are_not_said_to() -> None:
+    delayed = made(Alternative({"initial-delay": 3_000}), 9, 20_000, 3_000, 3_000)
+    assert advice(TODAY, delayed) == [
+        "Initial delay 3 s saves most stopped time: 80.0 of 100.0 partition-seconds, and 1 rebalance."
+    ]
 
 
 def test_nothing_helps() -> None:
