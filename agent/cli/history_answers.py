@@ -19,6 +19,7 @@ from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
 from agent.history.errors import NO_HISTORY, HistoryError
+from agent.history.input_schema import check_newest
 from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
 from agent.history.rolling import AHEAD_MS
@@ -97,8 +98,10 @@ class HistoryAnswers(Answers):
             raise no_events([path])
         here_ms = now_ms()
         # One event dated years ahead would end a history of last year today, and `--since 2h` find nothing in it.
-        newest = f"SELECT coalesce(max(at_ms), 0) AS at_ms FROM history WHERE at_ms <= {here_ms + AHEAD_MS}"
-        self.now_ms = min(max(one_row(db, newest)["at_ms"], clock_ms), here_ms)
+        known = f"coalesce(max(at_ms) FILTER (at_ms <= {here_ms + AHEAD_MS}), 0) AS at_ms"
+        newest = one_row(db, f'SELECT {known}, max("schema") AS "schema" FROM history')
+        check_newest(newest["schema"])
+        self.now_ms = min(max(newest["at_ms"], clock_ms), here_ms)
 
     def groups(self) -> list[JsonObject]:
         """How groups stand is not known."""
@@ -137,7 +140,8 @@ class HistoryAnswers(Answers):
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
     ) -> list[JsonObject]:
         """As they were found when the events were made."""
-        found = self._events("type = 'finding'", {})
+        of_group, names = ("true", dict[str, Any]()) if group is None else _of_groups([group])
+        found = self._events(f"type = 'finding' AND {of_group}", names)
         return findings.select_findings(found, since_ms, until_ms, group)
 
     def all_events(self, groups: Collection[str] = ()) -> list[JsonObject]:

@@ -22,6 +22,15 @@ def sync_directory(directory: Path) -> None:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of what is open by a path say it; of a full disk they do not by themselves."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
 def whole_or_not(path: Path) -> Iterator[BinaryIO]:
     """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached.
 

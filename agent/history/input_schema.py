@@ -52,12 +52,12 @@ def check_names(where: str, found: Collection[str], needed: Iterable[str]) -> No
 def check_newest(newest: int | None) -> None:
     """Raises `HistoryError` for events of a newer schema than this version knows.
 
-    To pass over them would make sums that are too small, and nobody would see it: so they are refused.
+    To pass over them would make answers that nobody sees to be wrong: so they are refused.
     """
     if newest is not None and newest > SCHEMA:
         raise HistoryError(
-            f"expected events of schema version {SCHEMA}, got version {newest}, which a newer kshadow wrote: roll up"
-            " with that one"
+            f"expected events of schema version {SCHEMA}, got version {newest}, which a newer kshadow wrote: read"
+            " them with that one"
         )
 
 

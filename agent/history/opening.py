@@ -261,17 +261,25 @@ def _of_dataset(db: Any, raw: str, dataset: Any, schemas: Mapping[str, pa.Schema
 
 def _of_files(files: Mapping[str, str], view: View) -> str:
     """Of Parquet files, each with the name by which people know it."""
-    schemas = {name: read_schema(path, name) for path, name in files.items()}
-    wanted = _wanted(schemas, view)
+    # Of one schema at a time: to match columns by name DuckDB keeps the footers of all files, 200 kB each.
+    alike: dict[pa.Schema, list[str]] = {}
+    for path, name in files.items():
+        alike.setdefault(read_schema(path, name), []).append(path)
+    wanted = _wanted({files[paths[0]]: schema for schema, paths in alike.items()}, view)
     if not files:
         nulls = ", ".join(map(_null, [*wanted, *view.later]))
         return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"
     parted = all(f"/{DATE}=" in path for path in files)
-    read = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = {str(parted).lower()}"
-    read += f", hive_types = {{'{DATE}': DATE}})" if parted else ")"
-    date = DATE if parted else f"CAST(make_timestamp({_TIME[_TIME[0] not in wanted.names]} * 1000) AS DATE)"
-    columns = _columns(wanted, view.later, {name for it in schemas.values() for name in it.names})
-    return f"SELECT {', '.join(columns)}, {date} AS {DATE} FROM {read}"
+    how = f"hive_partitioning = {str(parted).lower()}" + (f", hive_types = {{'{DATE}': DATE}}" if parted else "")
+    time = _TIME[_TIME[0] not in wanted.names]
+    selects = []
+    for schema, paths in alike.items():
+        there = set(schema.names)
+        at = time if time in there else "NULL"
+        date = DATE if parted else f"CAST(make_timestamp({at} * 1000) AS DATE)"
+        columns = _columns(pa.schema(it for it in wanted if it.name in there), view.later, there)
+        selects.append(f"SELECT {', '.join([*columns, date])} AS {DATE} FROM read_parquet({file_list(paths)}, {how})")
+    return " UNION ALL BY NAME ".join(selects)
 
 
 def _wanted(schemas: Mapping[str, pa.Schema], view: View) -> pa.Schema:

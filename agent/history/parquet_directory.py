@@ -52,7 +52,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from agent.common.clock import now_ms
-from agent.common.files import sync_directory
+from agent.common.files import naming, sync_directory
 from agent.history.errors import HistoryError
 
 DATE = "date"
@@ -214,7 +214,7 @@ class ParquetDirectory:
                 time.sleep(_POLL_S)
             file.seek(0)
             file.truncate()
-            with _telling(self.root / _LEASE):
+            with naming(self.root / _LEASE):
                 file.write(msgspec.json.encode(Holder(who, os.getpid(), socket.gethostname(), now_ms())))
                 file.flush()
             try:
@@ -475,7 +475,7 @@ def _without_rows(path: Path, staging: Path) -> Path:
 def _write_journal(root: Path, journal: _Journal) -> None:
     path = root / _JOURNAL
     partial = path.with_suffix(".partial")
-    with _telling(partial):
+    with naming(partial):
         partial.write_bytes(msgspec.json.encode(journal))
     _sync_file(partial)
     partial.replace(path)
@@ -485,19 +485,10 @@ def _write_journal(root: Path, journal: _Journal) -> None:
 def _sync_file(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        with _telling(path):
+        with naming(path):
             os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _telling(path: Path) -> Iterator[None]:
-    """Errors of what is open by a path say it; of a full disk they do not by themselves."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 class _Locked:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from agent.common.files import scratch_directory
+from agent.common.files import naming, scratch_directory
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
@@ -297,7 +297,9 @@ class _Aside:
 
     def __init__(self, directory: Path, name: str) -> None:
         self._schema = arrow_schema(ROLLED_UP[name])
-        self._file = pq.ParquetWriter(directory / f"{name}.parquet", self._schema)
+        self._path = directory / f"{name}.parquet"
+        with naming(self._path):
+            self._file = pq.ParquetWriter(self._path, self._schema)
         self._rows: list[Row] = []
         self.count = 0
 
@@ -307,18 +309,20 @@ class _Aside:
             self._flush()
 
     def _flush(self) -> None:
-        self._file.write_batch(
-            pa.RecordBatch.from_arrays(rows_to_arrays(self._rows, self._schema), schema=self._schema)
-        )
+        rows = pa.RecordBatch.from_arrays(rows_to_arrays(self._rows, self._schema), schema=self._schema)
+        with naming(self._path):
+            self._file.write_batch(rows)
         self.count += len(self._rows)
         self._rows = []
 
     def __enter__(self) -> _Aside:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._flush()
-        self._file.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:  # else a second failure, of what is left, would stand for the first
+            self._flush()
+            with naming(self._path):
+                self._file.close()
 
 
 @lru_cache(4)

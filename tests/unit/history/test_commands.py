@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import sys
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from agent.cli.commands.history import history as group
+from agent.history.engine import SCRATCH
 from agent.history.parquet_directory import ParquetDirectory
 from agent.history.rollup import roll_up
 from agent.history.tables import ROLLED_UP, TABLES
@@ -117,6 +119,18 @@ def test_an_episode_over_midnight_is_told_of_until_it_is_over(tmp_path: Path) ->
     at_noon = {**REBALANCE, "type": "group_emptied", "event_id": "noon", "at_ms": times[3] + DAY_MS // 2}
     write([{**REBALANCE, "event_id": "last", "at_ms": times[3]}, at_noon], history)
     assert rolled("2026-07-06") == ("", [4])
+
+
+def test_a_full_disk_is_told_by_what_was_written(place: Place, tmp_path: Path) -> None:
+    """As here, where no file may be larger: the second failure, to write the rest, does not stand for the first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    try:
+        done = kshadow("history", "rollup", "--history", place.history, "--out", tmp_path / "rollups")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.exit_code == 3
+    assert re.search(rf"Error: \S+/{SCRATCH}\w+/\w+.parquet: .*File too large\n$", done.stderr)
 
 
 def test_events_of_no_time_are_told(place: Place, tmp_path: Path) -> None:
