@@ -35,7 +35,8 @@ def _of_class(error: type[Exception]) -> str:
     return re.escape(f"{error.__module__}.{error.__qualname__}: ") + r"([^\n]*)"
 
 
-_ANEW = "start with another --checkpoint and another --out: what is in this --out stays true"
+ANEW = "start with another --checkpoint and another --out: what is in this --out stays true"
+"""What to do where a stream cannot go on."""
 
 _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
@@ -84,10 +85,11 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
         _of_class(StateRefused),
         StateRefused,
-        "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or "
-        + _ANEW,
+        "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or " + ANEW,
     ),
     (_of_class(AnalyzerConfigError), JobError, "{0}"),
+    (_of_class(Unreachable), Unreachable, "{0}"),
+    (_of_class(JobError), JobError, "{0}"),
     (
         r"(?:Failed to find (?:the )?data source: |DATA_SOURCE_NOT_FOUND\] [^\n]*)(delta|iceberg)",
         JobError,
@@ -161,12 +163,12 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
         r"Failed to read log file ([^\n]*?)\. (?:Incomplete log file|\[INVALID_LOG_VERSION[^\]]*\] ([^\n]*))",
         JobError,
-        "the checkpoint cannot be gone on from: {0} is cut off, or of a newer Spark: " + _ANEW,
+        "the checkpoint cannot be gone on from: {0} is cut off, or of a newer Spark: " + ANEW,
     ),
     (
         r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]",
         JobError,
-        "the checkpoint cannot be gone on from: expected a stream of {1} sources, one of {0} made it: " + _ANEW,
+        "the checkpoint cannot be gone on from: expected a stream of {1} sources, one of {0} made it: " + ANEW,
     ),
     (
         r"(CONCURRENT_STREAM_LOG_UPDATE\][^\n]*"
@@ -178,7 +180,7 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         r"(STATE_STORE_\w+[^\n]*|Incomplete log file[^\n]*|CHECKPOINT_\w+[^\n]*|Unsupported log version[^\n]*"
         r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA[^\n]*)",
         JobError,
-        "the checkpoint cannot be gone on from: {0}: " + _ANEW,
+        "the checkpoint cannot be gone on from: {0}: " + ANEW,
     ),
     (
         r"(No space left on device|Disk quota exceeded)",

@@ -16,15 +16,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Diagnosis, Kafka
 from spark_jobs.errors import JobError, Unreachable
 from spark_jobs.progress import print_status
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
 
 PREFIX = "kafka."
 """Of options that Spark hands on to the client."""
@@ -100,23 +105,39 @@ def assigned(
     kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None, *, timeout_s: float = 30.0
 ) -> dict[str, str]:
     """The option that has Spark's source read all partitions that the topic has now. Raises `JobError`."""
+    from agent.kafka.source.cluster import leaders
+
+    with _asking(kafka, environ) as (consumer, _):
+        return {"assign": json.dumps({topic: sorted(leaders(consumer, topic, timeout_s))})}
+
+
+def log_of(kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None, *, timeout_s: float = 60.0) -> LogId:
+    """Which log the topic is now. Raises `JobError`."""
+    from agent.kafka.source.identity import IdentityClient
+
+    with _asking(kafka, environ) as (consumer, properties):
+        return IdentityClient(consumer, properties).ask(topic, timeout_s)
+
+
+@contextmanager
+def _asking(kafka: Kafka, environ: Mapping[str, str] | None) -> Iterator[tuple[Consumer, dict[str, str]]]:
+    """A consumer and its properties, to ask by. Raises `JobError`, for `SourceError`s of the block as well."""
     from confluent_kafka import KafkaException
 
     from agent.kafka.client import new_consumer, quiet, refused_properties
-    from agent.kafka.source.cluster import leaders
     from agent.kafka.source.errors import SourceError
 
+    properties = quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX})
     try:
-        consumer = new_consumer(quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX}))
+        consumer = new_consumer(properties)
     except KafkaException as error:
         raise JobError(refused_properties(error.args[0])) from error
     try:
-        partitions = sorted(leaders(consumer, topic, timeout_s))
+        yield consumer, properties
     except SourceError as error:
         raise Unreachable(str(error)) from error
     finally:
         consumer.close()
-    return {"assign": json.dumps({topic: partitions})}
 
 
 def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka, environ: Mapping[str, str] | None = None) -> Diagnosis:

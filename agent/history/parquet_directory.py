@@ -61,8 +61,6 @@ DELTA_LOG = "_delta_log"
 """What a directory has that is a Delta table."""
 
 _LEASE, _LOCK, _JOURNAL = "_lease", "_lock", "_journal.json"
-LEASE_FILES = (_LEASE, _LOCK)
-"""What a lease leaves in its directory."""
 _STAGING, _PINS = "staging", "pins"
 _BELOW = "_scratch"
 _ALIVE = ".alive"

@@ -9,7 +9,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -35,6 +35,7 @@ from spark_jobs.formats.api import HISTORY, WAIT_S
 from spark_jobs.formats.delta import is_delta
 from spark_jobs.formats.opening import conformed, open_output
 from spark_jobs.formats.parquet import leased
+from spark_jobs.formats.s3_lease import S3Lease, is_s3
 from spark_jobs.history import FILES, from_columns, from_json
 from spark_jobs.kafka import assigned, readable, with_broker_sessions
 from spark_jobs.log_clocks import keep_clock
@@ -48,9 +49,13 @@ from spark_jobs.streams.listening import ProgressListener, StartCounter
 from spark_jobs.streams.metrics import StreamProgress, serving
 from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
+from spark_jobs.streams.topic_log import TopicLog
 from spark_jobs.writing import HadoopFileSystem
 
 Write = Callable[[DataFrame, int], None]
+Check = Callable[[], None]
+"""Raises `JobError` where the stream must not go on."""
+WHO = "kshadow spark stream"
 
 
 def run(job: Stream) -> int:
@@ -61,22 +66,37 @@ def run(job: Stream) -> int:
 
 def follow(spark: SparkSession, job: Stream) -> int:
     """The same in a session. Raises `JobError` where the checkpoint or the tables are another stream's."""
-    with _held(job.checkpoint):
+    with _held(spark, job.checkpoint) as check_held:
         try:
             claim(job, HadoopFileSystem(spark))
         except SubmitError as error:
             raise JobError(str(error)) from error
-        return _follow(spark, job)
+        return _follow(spark, job, check_held)
 
 
-def _held(checkpoint: str) -> AbstractContextManager[object]:
-    """Be the only one who goes on from a checkpoint on this machine. Spark finds out that it is not when a batch
-    ends; by then both may have written the batch."""
+@contextmanager
+def _held(spark: SparkSession, checkpoint: str) -> Iterator[Check]:
+    """Be the only one who goes on from a checkpoint, on this machine and on S3; gives what looks whether that is
+    still so. Spark finds out that it is not when a batch ends; by then both may have written the batch."""
     here = local_directory(checkpoint)
-    return nullcontext() if here is None else leased(ParquetDirectory(here), "kshadow spark stream", WAIT_S)
+    if here is not None:
+        with leased(ParquetDirectory(here), WHO, WAIT_S):
+            yield lambda: None
+    elif is_s3(checkpoint):
+        lease = S3Lease(spark, f"{checkpoint}/_kshadow_lease", WHO)
+        with lease.held(WAIT_S):
+            yield lease.check
+    else:
+        yield lambda: None
 
 
-def _follow(spark: SparkSession, job: Stream) -> int:
+def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
+    topic = TOPIC if job.reads == "topic" else job.history_topic
+    checks = (
+        [check_held] if topic is None else [check_held, TopicLog(spark, job.checkpoint, _kafka(job), topic).check]
+    )
+    for check in checks:
+        check()
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
     rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
     trigger: dict[str, Any] = {"availableNow": True}
@@ -84,10 +104,16 @@ def _follow(spark: SparkSession, job: Stream) -> int:
         trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
     stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
     starts = StartCounter(spark, job.checkpoint)
+
+    def checked(batch: DataFrame, batch_id: int) -> None:
+        for check in checks:
+            check()
+        write(batch, batch_id)
+
     with _served(job, progress):
         starts.begin(progress)
-        spark.streams.addListener(ProgressListener(progress, _sources(job)))
-        query = stream.queryName(f"kshadow {progress.query}").foreachBatch(write).trigger(**trigger).start()
+        spark.streams.addListener(ProgressListener(progress, {} if topic is None else {topic: topic}))
+        query = stream.queryName(f"kshadow {progress.query}").foreachBatch(checked).trigger(**trigger).start()
         _wait(query)
         starts.end(progress)
     return 0
@@ -107,12 +133,6 @@ def _served(job: Stream, progress: StreamProgress) -> Iterator[None]:
             raise JobError(f"--listen {job.listen}: cannot listen there: {error.strerror}") from error
         print_status(f"metrics at http://{Address(address.host, port)}/metrics")
         yield
-
-
-def _sources(job: Stream) -> dict[str, str]:
-    """What Spark's description of a source has in it, and what the source is called in metrics."""
-    topic = TOPIC if job.reads == "topic" else job.history_topic
-    return {} if topic is None else {topic: topic}
 
 
 def _wait(query: StreamingQuery) -> None:

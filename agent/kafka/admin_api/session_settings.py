@@ -31,7 +31,7 @@ from agent.core.inference.session_settings import (
 )
 from agent.kafka.admin_api.answers import can_be_asked
 from agent.kafka.client import NO_SUCH_TOPIC, error_text, ignore_error, new_admin_client, quiet
-from agent.kafka.source.brokers import TOPIC
+from agent.kafka.source import TOPIC
 
 log = logging.getLogger("kshadow")
 

@@ -5,5 +5,6 @@ what is inside a key or a value, and who will read the records. `topic` reads th
 `assignment`, with a `health`; `paths` reads files. Read `topic` first.
 """
 
+TOPIC = "__consumer_offsets"
 NO_TIMESTAMP_MS = -1
 """A record without a timestamp: the value that Kafka itself uses (`RecordBatch.NO_TIMESTAMP`)."""

@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import BrokerMetadata, ClusterMetadata  # type: ignore[attr-defined]
 
 from agent.kafka.client import NO_SUCH_TOPIC, ignore_error, kafka_errors, new_admin_client, new_consumer, quiet
+from agent.kafka.source import TOPIC
 from agent.kafka.source.client import classify, consumer_properties, misconfigured
 
-TOPIC = "__consumer_offsets"
 TIMEOUT_S = 10.0
 PROBE_S = 3.0
 """For a question that only spares a reader a start."""

@@ -18,6 +18,7 @@ from agent.kafka.client import (
     is_login_failure,
     refused_properties,
 )
+from agent.kafka.source import TOPIC
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
 
 # What the reader's correctness hangs on; a caller's value is refused.
@@ -91,8 +92,6 @@ def classify(error: KafkaError, *, doing: str, topic: str, operation: str = "Des
     if code in RIGHT_CREDENTIALS:
         return SourceDenied(message, right=RIGHT_CREDENTIALS[code])
     if code in NO_SUCH_TOPIC:
-        return TopicMissing(
-            f"{doing}: expected topic {topic}, the cluster has none; it is made when the first consumer group"
-            " asks for its coordinator"
-        )
+        made = "; it is made when the first consumer group asks for its coordinator" if topic == TOPIC else ""
+        return TopicMissing(f"{doing}: expected topic {topic}, the cluster has none{made}")
     return SourceUnreachable(message)

@@ -22,7 +22,8 @@ from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.wire.errors import WireError
 from agent.core.wire.records import decode_key
 from agent.kafka.client import kafka_errors, new_consumer
-from agent.kafka.source.brokers import TOPIC, topic_metadata
+from agent.kafka.source import TOPIC
+from agent.kafka.source.brokers import topic_metadata
 from agent.kafka.source.client import consumer_properties, misconfigured
 from agent.kafka.source.cluster import EARLIEST, LATEST, offsets_at
 from agent.kafka.source.errors import SourceDenied, SourceError

@@ -20,12 +20,12 @@ from agent.core.open_transactions import OpenTransaction
 from agent.core.wire.errors import WireError
 from agent.core.wire.transaction_state import decode_transaction_state
 from agent.kafka.client import kafka_errors, new_consumer, quiet
+from agent.kafka.source import TOPIC
 from agent.kafka.source.client import classify, consumer_properties, misconfigured
 from agent.kafka.source.cluster import LATEST, leaders, offsets_at
 from agent.kafka.source.errors import SourceUnreachable
 from agent.kafka.source.group_locator import group_of_key
 
-TOPIC = "__consumer_offsets"
 STATE_TOPIC = "__transaction_state"
 NEEDED = f"ACL operation Read on topic {STATE_TOPIC}"
 """The right to learn transactional ids; Describe comes with it."""

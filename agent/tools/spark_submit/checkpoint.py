@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import asdict, replace
 
-from agent.history.parquet_directory import LEASE_FILES
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
 from agent.tools.spark_submit.paths import local, local_directory, writes_to
@@ -106,9 +105,8 @@ def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwne
     if out is not None and _place(out) == _place(job.checkpoint):
         raise SubmitError(f"--checkpoint {job.checkpoint}: expected a directory of its own, got that of --out")
     owner: CheckpointOwner | None = _read(files, f"{job.checkpoint}/{MARK}", CheckpointOwner)
-    # What begins with a dot is a file that was not written to its end.
-    names = (it for it in files.names(job.checkpoint) if not it.startswith("."))
-    there = sorted(it for it in names if it not in LEASE_FILES)
+    # What begins with a dot is a file that was not written to its end, with an underscore what a lease leaves.
+    there = sorted(it for it in files.names(job.checkpoint) if not it.startswith((".", "_")))
     if owner is None and there and STARTS not in there:
         raise SubmitError(_unowned(job.checkpoint, there))
     tables: Tables | None = None if out is None else _read(files, f"{out}/{OUT_MARK}", Tables)

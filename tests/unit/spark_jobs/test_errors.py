@@ -44,6 +44,12 @@ from tests import DATA
             2,
             "the mirror of partition 3: expected layout a, got layout b. Either go on with the kshadow that",
         ),
+        (
+            "spark_jobs.errors.JobError: s3a://b/_kshadow_lease: another job has taken over",
+            2,
+            "s3a://b/_kshadow_lease: another job has taken over",
+        ),
+        ("spark_jobs.errors.Unreachable: b:9092: no answer", 3, "b:9092: no answer"),
         # 6: an executor without our dependencies
         ("ModuleNotFoundError: No module named 'msgspec'", 2, "executors lack the Python module msgspec"),
         # 8: a checkpoint of another query

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from agent.core.records import RawRecord
+from agent.kafka.source import TOPIC
 from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
 from agent.kafka.source.columns import record_batches_of
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
@@ -198,6 +199,13 @@ def test_errors_say_what_is_missing(code, kind, says):
     error = classify(KafkaError(code), doing="reading", topic="t")
     assert type(error) is kind
     assert says in str(error)
+
+
+@pytest.mark.parametrize(("topic", "is_made"), [(TOPIC, True), ("kshadow-history", False)])
+def test_of_the_topic_of_offsets_alone_it_is_told_who_makes_it(topic, is_made):
+    error = classify(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), doing="reading", topic=topic)
+    assert str(error).startswith(f"reading: expected topic {topic}, the cluster has none")
+    assert ("when the first consumer group asks" in str(error)) is is_made
 
 
 def test_a_partition_that_is_read_anew_is_not_read_until_it_is_at_its_end_again():

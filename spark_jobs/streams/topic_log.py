@@ -1,0 +1,36 @@
+"""Which log the topic is whose offsets a checkpoint has.
+
+A topic that was deleted and made anew begins at offset 0 again. Spark goes on at the offsets of the old one, and the
+mirror passes over what is before them: records would be lost without a word. So the checkpoint says which it is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from agent.core.records import LogId
+from agent.tools.spark_submit.jobs import Kafka
+from spark_jobs.errors import ANEW, JobError
+from spark_jobs.kafka import log_of
+from spark_jobs.writing import HadoopFileSystem
+
+
+class TopicLog:
+    """The log of a stream's topic, which its checkpoint has from the first start on."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str, kafka: Kafka, topic: str) -> None:
+        self._files, self._path = HadoopFileSystem(spark), f"{checkpoint}/kshadow-log"
+        self._kafka, self._topic = kafka, topic
+
+    def check(self) -> None:
+        """Raises `JobError` where the topic is another one now, or the brokers do not say."""
+        found, kept = log_of(self._kafka, self._topic), self._files.read(self._path)
+        if kept is None:
+            self._files.write(self._path, msgspec.json.encode(found))
+        elif (known := msgspec.json.decode(kept, type=LogId)) != found:
+            raise JobError(
+                f"{self._topic}: expected the topic that the checkpoint was begun with (id {known.topic_id}, cluster"
+                f" {known.cluster_id}), it is another one now (id {found.topic_id}, cluster {found.cluster_id}):"
+                f" {ANEW}"
+            )

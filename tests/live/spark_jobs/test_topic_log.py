@@ -1,0 +1,57 @@
+"""A stream whose topic was deleted and made anew, on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.spark_submit.checkpoint import claim
+from agent.tools.spark_submit.jobs import Kafka, Stream
+from spark_jobs.errors import JobError
+from spark_jobs.streams.job import follow
+from spark_jobs.streams.topic_log import TopicLog
+from spark_jobs.writing import HadoopFileSystem
+from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+TOPIC = "kshadow-history"
+
+
+def test_a_topic_that_was_made_anew_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would go on at the old one's offsets, behind what the new one has: that would be lost without a word."""
+    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
+        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({**kafka.properties, "log_level": 0})
+
+        def is_known() -> bool:
+            """Brokers answer a moment after what was done."""
+            return TOPIC in admin.list_topics(timeout=20).topics
+
+        def make() -> None:
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)
+            until(is_known)
+
+        job = Stream(
+            reads="history-topic",
+            history_topic=TOPIC,
+            kafka=kafka,
+            out=str(tmp_path / "out"),
+            checkpoint=str(tmp_path / "checkpoint"),
+            available_now=True,
+        )
+        claim(job, HadoopFileSystem(spark))
+        log = TopicLog(spark, job.checkpoint, kafka, TOPIC)
+        make()
+        log.check()
+        log.check()
+        admin.delete_topics([TOPIC], operation_timeout=60)[TOPIC].result(60)
+        until(lambda: not is_known())
+        make()
+        with pytest.raises(JobError, match=r"it is another one now .*: start with another --checkpoint") as refused:
+            follow(spark, job)
+        assert refused.value.code == 2
