@@ -151,11 +151,7 @@ def _history_opened(
         raise click.UsageError("--broker-config goes with records; the causes in history tables are told already")
     from agent.cli.history_answers import answers_of_history
 
-    until = ctx.params.get("until")
-    with (
-        history_errors_reported(),
-        answers_of_history(path, None if until is None else until.at_ms) as answers,
-    ):
+    with history_errors_reported(), answers_of_history(path) as answers:
         yield answers
 
 

@@ -24,10 +24,15 @@ class S3:
 
     def __init__(self) -> None:
         from moto.server import DomainDispatcherApplication, create_backend_app
-        from werkzeug.serving import make_server
+        from werkzeug.serving import WSGIRequestHandler, make_server
+
+        class Handler(WSGIRequestHandler):
+            def handle_expect_100(self) -> bool:
+                """Nothing: werkzeug says "100 Continue" itself, and clients may take a second one for the answer."""
+                return True
 
         self._app = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True)
+        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=Handler)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self.on_upload: Callable[[str, bool], None] = lambda path, stored: None
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
