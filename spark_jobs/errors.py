@@ -88,8 +88,7 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or " + ANEW,
     ),
     (_of_class(AnalyzerConfigError), JobError, "{0}"),
-    (_of_class(Unreachable), Unreachable, "{0}"),
-    (_of_class(JobError), JobError, "{0}"),
+    *((_of_class(kind), kind, "{0}") for kind in (JobError, JobFailed, Unreachable)),
     (
         r"(?:Failed to find (?:the )?data source: |DATA_SOURCE_NOT_FOUND\] [^\n]*)(delta|iceberg)",
         JobError,

@@ -1,7 +1,8 @@
-"""Which log the topic is whose offsets a checkpoint has.
+"""Whether a stream's topic is still the one whose offsets its checkpoint has, with the partitions that are read.
 
 A topic that was deleted and made anew begins at offset 0 again. Spark goes on at the offsets of the old one, and the
 mirror passes over what is before them: records would be lost without a word. So the checkpoint says which it is.
+Partitions that are added Spark does not read before the next start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import Kafka
-from spark_jobs.errors import ANEW, JobError
+from spark_jobs.errors import ANEW, JobError, JobFailed
 from spark_jobs.kafka import log_of
 from spark_jobs.writing import HadoopFileSystem
 
@@ -22,10 +23,13 @@ class TopicLog:
     def __init__(self, spark: SparkSession, checkpoint: str, kafka: Kafka, topic: str) -> None:
         self._files, self._path = HadoopFileSystem(spark), f"{checkpoint}/kshadow-log"
         self._kafka, self._topic = kafka, topic
+        self._partitions: int | None = None
 
     def check(self) -> None:
-        """Raises `JobError` where the topic is another one now, or the brokers do not say."""
-        found, kept = log_of(self._kafka, self._topic), self._files.read(self._path)
+        """Raises `JobError` where the topic is another one now, or the brokers do not say; `JobFailed` where it has
+        more partitions than at first."""
+        found, partitions = log_of(self._kafka, self._topic)
+        kept = self._files.read(self._path)
         if kept is None:
             self._files.write(self._path, msgspec.json.encode(found))
         elif (known := msgspec.json.decode(kept, type=LogId)) != found:
@@ -34,3 +38,9 @@ class TopicLog:
                 f" {known.cluster_id}), it is another one now (id {found.topic_id}, cluster {found.cluster_id}):"
                 f" {ANEW}"
             )
+        if self._partitions is not None and partitions > self._partitions:
+            raise JobFailed(
+                f"{self._topic}: it had {self._partitions} partitions as the stream started, it has {partitions} now:"
+                " run it again, to read all of them"
+            )
+        self._partitions = partitions

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.spark_submit.checkpoint import claim
 from agent.tools.spark_submit.jobs import Kafka, Stream
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, JobFailed
 from spark_jobs.streams.job import follow
 from spark_jobs.streams.topic_log import TopicLog
 from spark_jobs.writing import HadoopFileSystem
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("kafka")
 TOPIC = "kshadow-history"
 
 
-def test_a_topic_that_was_made_anew_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark would go on at the old one's offsets, behind what the new one has: that would be lost without a word."""
+def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads no partition that is added, and goes on at the old topic's offsets, behind what the new one has."""
     with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
         kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
         admin = AdminClient({**kafka.properties, "log_level": 0})
@@ -49,6 +49,10 @@ def test_a_topic_that_was_made_anew_is_refused(spark: SparkSession, tmp_path: Pa
         make()
         log.check()
         log.check()
+        admin.create_partitions([NewPartitions(TOPIC, 2)])[TOPIC].result(60)
+        until(lambda: len(admin.list_topics(timeout=20).topics[TOPIC].partitions) == 2)
+        with pytest.raises(JobFailed, match="it had 1 partitions as the stream started, it has 2 now: run it again"):
+            log.check()
         admin.delete_topics([TOPIC], operation_timeout=60)[TOPIC].result(60)
         until(lambda: not is_known())
         make()

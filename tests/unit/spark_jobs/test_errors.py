@@ -50,6 +50,7 @@ from tests import DATA
             "s3a://b/_kshadow_lease: another job has taken over",
         ),
         ("spark_jobs.errors.Unreachable: b:9092: no answer", 3, "b:9092: no answer"),
+        ("spark_jobs.errors.JobFailed: t: it has 2 now: run it again", 1, "t: it has 2 now: run it again"),
         # 6: an executor without our dependencies
         ("ModuleNotFoundError: No module named 'msgspec'", 2, "executors lack the Python module msgspec"),
         # 8: a checkpoint of another query
