@@ -33,8 +33,9 @@ from agent.history.opening import (
     duckdb_type_of,
     local_path,
     open_tables,
+    read_schema,
 )
-from agent.history.parquet_directory import OutputBusy, ParquetDirectory, Replaces, of_days
+from agent.history.parquet_directory import DATE, OutputBusy, ParquetDirectory, Replaces, of_days
 from agent.history.planning import (
     NOT_DATED,
     days_asked,
@@ -246,6 +247,9 @@ class _Reading:
     def _open_standing(self, day: str) -> bool:
         """Make the view of how groups stood when a day had ended; whether it is of this history and version."""
         files = [file.path for file in self._out.files("standing", day, day)]
+        wanted = {column.name for column in STANDING if column.name != DATE}
+        if any(wanted.difference(read_schema(str(it), str(it)).names) for it in files):
+            return False
         self._db.execute("DROP VIEW stood")
         self._db.execute(
             f"CREATE VIEW stood AS FROM read_parquet({file_list(files)}, union_by_name = true)"

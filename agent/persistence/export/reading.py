@@ -62,6 +62,9 @@ def _parquet_samples(path: Path) -> Iterator[Event]:
     for file in files:
         try:
             rows = parquet.ParquetFile(file).read().to_pylist()
-        except pyarrow.ArrowInvalid as error:
+            found = [row_to_event(row) for row in rows if row["type"] == SAMPLE]
+        except (pyarrow.ArrowException, OSError) as error:
             raise HistoryUnreadable(f"{file}: expected a Parquet file: {error}") from error
-        yield from (row_to_event(row) for row in rows if row["type"] == SAMPLE)
+        except KeyError as error:
+            raise HistoryUnreadable(f"{file}: expected events of a history, there is no column {error}") from error
+        yield from found

@@ -104,6 +104,16 @@ def test_a_day_again_is_as_in_the_whole(place: Place, tmp_path: Path) -> None:
         assert sorted(map(str, table(tmp_path, name))) == sorted(map(str, table(place.rollups, name)))
 
 
+def test_how_groups_stood_by_other_columns_is_passed_over(place: Place, tmp_path: Path) -> None:
+    rollups = shutil.copytree(place.rollups, tmp_path / "rollups")
+    pq.write_table(pa.table({"a": [1]}), rollups / "standing" / "date=2026-07-06" / "rollup.parquet")
+    done = kshadow("history", "rollup", "--history", place.history, "--out", rollups, "--since", "2026-07-07")
+    assert done.exit_code == 0, done.stderr
+    assert "how groups stood is of another history or of another version of kshadow: passed over" in done.stderr
+    for name in TABLES:
+        assert sorted(map(str, table(rollups, name))) == sorted(map(str, table(place.rollups, name)))
+
+
 def test_an_episode_over_midnight_is_told_of_until_it_is_over(tmp_path: Path) -> None:
     history, out = tmp_path / "history", tmp_path / "out"
     times = [START_MS + DAY_MS + minutes * 60_000 for minutes in (-15, -8, -1, 4)]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from agent.core.events.events import Event
 from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
@@ -78,6 +81,23 @@ def test_what_is_no_history_is_refused(tmp_path: Path, name: str, content: bytes
     refused = kshadow("replay", SEGMENTS, "--samples", path)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert expected in " ".join(refused.stderr.split())
+
+
+def test_a_table_of_something_else_is_told_by_its_file(tmp_path: Path) -> None:
+    directory = written_parquet(tmp_path / "history", SAMPLES)
+    parquet.write_table(pyarrow.table({"a": [1]}), directory / "other.parquet")
+    with pytest.raises(HistoryUnreadable, match=r"other\.parquet: expected events of a history, there is no column"):
+        list(samples_in(directory))
+
+
+def test_a_file_that_is_damaged_within_is_told_by_its_name(tmp_path: Path) -> None:
+    directory = written_parquet(tmp_path / "history", SAMPLES)
+    file = sorted(directory.rglob("*.parquet"))[-1]
+    body = bytearray(file.read_bytes())
+    body[4:2_000] = b"\xa5" * 1_996
+    file.write_bytes(body)
+    with pytest.raises(HistoryUnreadable, match=f"{re.escape(str(file))}: expected a Parquet file"):
+        list(samples_in(directory))
 
 
 def test_a_directory_without_files_and_a_file_that_is_not_there(tmp_path: Path) -> None:
