@@ -21,6 +21,7 @@ from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Backfill, Kafka
 from agent.tools.spark_submit.package import Code, build
 from agent.tools.spark_submit.running import JobResult, run
 from agent.tools.spark_submit.spark import find_spark
+from spark_jobs.kafka import log_of
 from tests.live.scenarios import faults
 from tests.live.scenarios.secured import DESCRIBE_TOPIC, READ_TOPIC, TOPIC, Right, Secured, secured
 from tests.unit.cli.running import kshadow
@@ -104,6 +105,12 @@ def test_the_check_says_that_the_password_is_wrong(
     cluster.allow(USER, *LEAST)
     code, said = dry_run(properties, tmp_path, **{"sasl.password": "wr0ng"})
     assert (code, "needed: credentials that the cluster accepts" in said, "wr0ng" in said) == (3, True, False)
+
+
+def test_a_stream_asks_which_log_it_is_by_the_same_rights(cluster: Secured, properties: dict[str, str]) -> None:
+    cluster.allow(USER, *LEAST)
+    log, partitions = log_of(Kafka(properties=properties), TOPIC, {})
+    assert (len(log.cluster_id), len(log.topic_id), partitions > 0) == (22, 22, True)
 
 
 # Two ways of reading: what the job of the offsets topic does, and what is enough for other topics.
