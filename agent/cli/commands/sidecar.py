@@ -18,6 +18,7 @@ from agent.config.options import BROKERS, NameValue
 if TYPE_CHECKING:
     from agent.tools.sidecar.container import Sidecar
 
+FIRST_UNPRIVILEGED_PORT = 1024
 DATA = 1
 """The exit code where the manifests are not what they should be."""
 
@@ -185,6 +186,11 @@ def _sidecar(ctx: click.Context, given: dict[str, Any]) -> Sidecar:
     given["secret_env"] = {name: parse_secret_key(text) for name, text in given["secret_env"]}
     it = Sidecar(**given, resources=Resources(**quantities))
     check(it)
+    if it.port < FIRST_UNPRIVILEGED_PORT:
+        warn(
+            f"Warning: --port {it.port}: below {FIRST_UNPRIVILEGED_PORT} only root may listen with CRI-O, containerd "
+            "before 2.0 and a host's network, and the container is not root: there it would end again and again"
+        )
     return it
 
 

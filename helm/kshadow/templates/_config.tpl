@@ -29,24 +29,25 @@ asks the same brokers for the same rights; under `run` stands what other command
 Fails where values say what cannot be. Each message says what was expected and what to do.
 */}}
 {{- define "kshadow.check" -}}
+{{- $config := .Values.config | default dict -}}
 {{- /* The strictest of them is a Service's. */ -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "kshadow.fullname" .)) -}}
 {{- fail (printf "objects would be called %q: expected a letter first, then letters, digits and - (no dots), as a Service's name must be; set fullnameOverride" (include "kshadow.fullname" .)) -}}
 {{- end -}}
-{{- if not (or .Values.kafka.bootstrapServers (.Values.config | default dict).clusters) -}}
+{{- if not (or .Values.kafka.bootstrapServers $config.clusters) -}}
 {{- fail "kafka.bootstrapServers is needed: the Kafka brokers to start from, such as --set kafka.bootstrapServers=kafka:9092 (or config.clusters with each cluster's bootstrap-server)" -}}
 {{- end -}}
-{{- if and .Values.kafka.bootstrapServers (.Values.config | default dict).clusters -}}
+{{- if and .Values.kafka.bootstrapServers $config.clusters -}}
 {{- fail "kafka.bootstrapServers and config.clusters are both given: write each cluster's bootstrap-server into config.clusters, and leave kafka.bootstrapServers empty" -}}
 {{- end -}}
 {{- with .Values.kafka.bootstrapServers }}{{ include "kshadow.checkServers" (dict "where" "kafka.bootstrapServers" "servers" .) }}{{ end -}}
 {{- range $option, $value := include "kshadow.ownOptions" . | fromYaml -}}
-{{- if hasKey ($.Values.config | default dict) $option -}}
+{{- if hasKey $config $option -}}
 {{- fail (printf "config.%s: the chart sets that option; say it by the value %s" $option $value) -}}
 {{- end -}}
 {{- end -}}
 {{- include "kshadow-lib.checkProperties" (dict "where" "kafka.properties" "properties" .Values.kafka.properties) -}}
-{{- range $name, $cluster := (.Values.config | default dict).clusters -}}
+{{- range $name, $cluster := $config.clusters -}}
 {{- if not (index $cluster "bootstrap-server") -}}
 {{- fail (printf "config.clusters.%s: bootstrap-server is needed: that cluster's brokers, such as kafka-%s:9092" $name $name) -}}
 {{- end -}}
@@ -122,7 +123,7 @@ web-config: webConfig
 {{- fail (printf "config.%s goes with mode: deployment; in a statefulset each agent reads its shard of the partitions, and both cannot say what is read" .) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (toString (.Values.config | default dict).source) "admin" -}}
+{{- if eq (toString (.Values.config).source) "admin" -}}
 {{- fail "config.source: admin goes with mode: deployment; groups asked of the Admin API have no partitions to share out" -}}
 {{- end -}}
 {{- if .Values.persistence.existingClaim -}}

@@ -102,7 +102,7 @@ claim or emptyDir.
 {{- end -}}
 
 {{/*
-The agents' port. They may have none below 1024: they run as nobody, and without capabilities.
+The agents' port. Below 1024 only root may listen with CRI-O, containerd before 2.0 and a host's network, and agents are not root.
 */}}
 {{- define "kshadow.port" -}}
 {{- $port := int .Values.service.port -}}
@@ -121,7 +121,7 @@ The ports in all bootstrap servers, each once, as YAML.
 */}}
 {{- define "kshadow.brokerPorts" -}}
 {{- $servers := list .Values.kafka.bootstrapServers -}}
-{{- range (.Values.config | default dict).clusters }}{{ $servers = append $servers (index . "bootstrap-server") }}{{ end -}}
+{{- range (.Values.config).clusters }}{{ $servers = append $servers (index . "bootstrap-server") }}{{ end -}}
 {{- $ports := list -}}
 {{- range $servers | compact | join "," | splitList "," -}}
 {{- $ports = append $ports (trim . | splitList ":" | last | int) -}}
@@ -133,8 +133,8 @@ The ports in all bootstrap servers, each once, as YAML.
 The ports of all OTLP receivers, each once, as YAML; null for one that a variable names, of which the chart knows nothing.
 */}}
 {{- define "kshadow.otlpPorts" -}}
-{{- $endpoints := list (.Values.config | default dict).otlp -}}
-{{- range (.Values.config | default dict).clusters }}{{ $endpoints = append $endpoints (index . "otlp") }}{{ end -}}
+{{- $endpoints := list (.Values.config).otlp -}}
+{{- range (.Values.config).clusters }}{{ $endpoints = append $endpoints (index . "otlp") }}{{ end -}}
 {{- $ports := list -}}
 {{- range $endpoints | compact -}}
 {{- $place := regexFind "^[A-Za-z]+://[^/]*" (trim .) -}}

@@ -37,10 +37,10 @@ Fails for a name that there is not. Takes where, what, given and known.
 Metadata of what Prometheus finds by labels. Takes root, it (with labels and namespace) and suffix.
 */}}
 {{- define "kshadow.monitorMetadata" -}}
-name: {{ include "kshadow.monitorName" . }}{{ .suffix }}
+name: {{ print (include "kshadow.monitorName" .) .suffix | quote }}
 namespace: {{ .it.namespace | default .root.Release.Namespace | quote }}
 labels:
-  {{- mergeOverwrite (include "kshadow.labels" .root | fromYaml) (deepCopy .it.labels) | toYaml | nindent 2 }}
+  {{- mergeOverwrite (include "kshadow.labels" .root | fromYaml) (deepCopy (.it.labels | default dict)) | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/*

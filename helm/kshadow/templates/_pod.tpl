@@ -148,7 +148,7 @@ Volumes; the state of a statefulset comes from its volumeClaimTemplates.
 {{- define "kshadow.volumes" -}}
 - name: config
   configMap:
-    name: {{ include "kshadow.fullname" . }}
+    name: {{ include "kshadow.fullname" . | quote }}
 - name: tmp
   emptyDir:
     sizeLimit: 64Mi

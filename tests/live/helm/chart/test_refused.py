@@ -137,8 +137,19 @@ def test_a_secret_may_be_referred_to(helm4: Path, name: str) -> None:
         assert rendered(helm4, CHART, {"kafka": {"bootstrapServers": "kafka:9092", "properties": properties}})
 
 
-@pytest.mark.parametrize("name", ["config", "commonLabels", "podLabels", "podAnnotations"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("config", "commonLabels", "podLabels", "podAnnotations"),
+        *("serviceMonitor.labels", "prometheusRule.labels", "prometheusRule.ruleLabels"),
+    ],
+)
 def test_a_value_with_nothing_but_comments_in_it(helm4: Path, name: str) -> None:
     """YAML's null, which Helm drops."""
-    kafka = {"bootstrapServers": "kafka:9092", "secretEnv": None}
-    assert rendered(helm4, CHART, {"kafka": kafka, name: None}) == rendered(helm4, CHART, {"kafka": kafka, name: {}})
+    values = {
+        "kafka": {"bootstrapServers": "kafka:9092", "secretEnv": None},
+        "serviceMonitor": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+    }
+    made = [rendered(helm4, CHART, values, [f"--set-json={name}={it}"]) for it in ("null", "{}")]
+    assert made[0] == made[1]

@@ -24,7 +24,7 @@ APIS = [
 ]
 SCENARIOS = {it.name.removesuffix("-values.yaml"): it for it in sorted((CHART / "ci").glob("*-values.yaml"))}
 DIGITS = {
-    "fullnameOverride": "kshadow",
+    "fullnameOverride": "on",
     "kafka": {
         "bootstrapServers": "kafka:9092",
         "certificatesSecret": "101",
@@ -50,7 +50,7 @@ DIGITS = {
         },
     },
 }
-"""Names that Kubernetes takes, and that YAML reads as numbers, or as no."""
+"""Names that Kubernetes takes, and that YAML reads as numbers, or as yes or no."""
 EXAMPLE_VALUES = {f"{it.parent.name}-{it.stem}": it for it in sorted(EXAMPLES.glob("*/values*.yaml"))}
 
 

@@ -310,3 +310,9 @@ def test_the_command_prints_a_container(output: str) -> None:
         "--lag-interval=1m",
     ]
     assert it.stderr == "The pod needs a volume 'kshadow-certificates' of the Secret 'ca'.\n"
+
+
+def test_a_port_that_not_every_node_leaves_to_users_is_told() -> None:
+    for port, told in ((1023, True), (1024, False)):
+        said = kshadow("sidecar", "render", "--bootstrap-server", "kafka:9092", "--port", str(port))
+        assert (said.exit_code, f"--port {port}: below 1024 only root may listen" in said.stderr) == (0, told)
