@@ -60,7 +60,7 @@ def parse_analyzer_names(names: str) -> list[str] | None:
     asked = [name.strip() for name in names.split(",") if name.strip()]
     if not asked:
         # A variable that is not set, rather than somebody who wants nothing to be looked for.
-        raise AnalyzerConfigError(f"analyzers: expected all, none or names with commas, got {names!r}")
+        raise AnalyzerConfigError(f"expected all, none or names with commas, got {names!r}")
     return asked
 
 

@@ -282,7 +282,7 @@ class _FileReader:
         # Of several lists of what it can be, the longest.
         by_length = sorted((problem for problem in problems.values() if problem is not None), key=len)
         said = {problem.partition(" is not one of ")[0]: problem for problem in by_length}
-        takers = [name for name, problem in problems.items() if problem is None]
+        takers = [name for name, problem in problems.items() if problem is None and name != CONTEXT]
         # Commands may mean different things by one name.
         more = f"; {', '.join(takers)} would take it: write it in a command's section" if takers else ""
         for problem in said.values():

@@ -21,7 +21,9 @@ from agent.config.options import (
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
     GROUP_PARTITIONER,
+    PLACE,
     PROPERTY,
+    TEXT,
     TIME,
     TUNE,
     WORKERS,
@@ -46,8 +48,11 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def option(*declarations: str, **attributes: Any) -> Decorator:
-    """`click.option` with the environment variable of its long name, shown in the help."""
+    """`click.option` with the environment variable of its long name, shown in the help. A text is not empty."""
     long = next(item for item in declarations if item.startswith("--"))
+    is_switch = attributes.get("is_flag") or "/" in long
+    if attributes.get("type") is None and not is_switch and isinstance(attributes.get("default"), str | None):
+        attributes["type"] = TEXT
     attributes.setdefault("envvar", "KSHADOW_" + long.split("/")[0].removeprefix("--").replace("-", "_").upper())
     attributes.setdefault("show_envvar", True)
     attributes.setdefault("show_default", attributes.get("default") is not None)
@@ -133,12 +138,10 @@ place_options = combined(
     option(
         "--agent-user", metavar="NAME", help="User name for the agent; the password is in KSHADOW_AGENT_PASSWORD."
     ),
-    option("--agent-password-file", metavar="FILE", type=click.Path(), help="File with that password."),
-    option(
-        "--agent-ca", metavar="FILE", type=click.Path(), help="CA certificates to trust for the agent [the system's]."
-    ),
-    option("--agent-cert", metavar="FILE", type=click.Path(), help="Client certificate for the agent, with its key."),
-    option("--agent-key", metavar="FILE", type=click.Path(), help="The key, if it is in another file."),
+    option("--agent-password-file", metavar="FILE", type=PLACE, help="File with that password."),
+    option("--agent-ca", metavar="FILE", type=PLACE, help="CA certificates to trust for the agent [the system's]."),
+    option("--agent-cert", metavar="FILE", type=PLACE, help="Client certificate for the agent, with its key."),
+    option("--agent-key", metavar="FILE", type=PLACE, help="The key, if it is in another file."),
     command_config_option,
     property_option,
     partitioner_option,
@@ -190,14 +193,20 @@ def resolve_range(since: TimeSpec | None, until: TimeSpec | None, now_ms: int) -
     return since_ms, until_ms
 
 
-def choose_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> AnalyzerSelection:
-    """The analyzers that the options ask for; a usage error says what does not exist."""
+def choose_analyzers(
+    names: str, tuned: Sequence[tuple[str, str]], places: tuple[str, str] = ("--analyzers", "--tune")
+) -> AnalyzerSelection:
+    """The analyzers that the options ask for; a usage error says what does not exist, and at which of the places."""
     from analyzers.registry import AnalyzerConfigError, parse_analyzer_names, select_analyzers
 
+    place, of_tuned = places
     try:
-        return select_analyzers(parse_analyzer_names(names), dict(tuned))
+        chosen = parse_analyzer_names(names)
+        select_analyzers(chosen)
+        place = of_tuned
+        return select_analyzers(chosen, dict(tuned))
     except AnalyzerConfigError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(f"{place}: {error}") from error
 
 
 def exactly_one_of(ctx: click.Context, *names: str) -> str:

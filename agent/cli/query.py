@@ -47,9 +47,14 @@ class Query:
 
         return resolve_range(self.ctx.params["since"], self.ctx.params["until"], answers.now_ms)
 
+    @staticmethod
+    def is_ahead(answers: Answers, since_ms: int | None) -> bool:
+        """Whether a range begins after all that is known."""
+        return since_ms is not None and since_ms > answers.now_ms
+
     def nothing_in_range(self, answers: Answers, since_ms: int | None, otherwise: str) -> str:
         """What a table says in place of rows: of a time that has not come, not that nothing was in it."""
-        if since_ms is None or since_ms <= answers.now_ms:
+        if not self.is_ahead(answers, since_ms):
             return otherwise
         return f"(nothing is known of that time: what there is ends at {iso_time(answers.now_ms)})"
 

@@ -109,7 +109,7 @@ def settings_in_force(
 ) -> tuple[EffectiveValues, RunSettings]:
     """What is in force. Raises `InvalidSettings`."""
     effective, settings = resolve(values, file or FileOptions(), needs_brokers=needs_brokers)
-    problems = [text for cluster in settings.clusters for text in _late_problems(cluster)]
+    problems = [text for values in effective.clusters.values() for text in _late_problems(values)]
     if problems:
         raise InvalidSettings(tuple(dict.fromkeys(problems)))
     return effective, settings
@@ -120,20 +120,20 @@ def _flag(option: click.Option, value: Any) -> str:
     return next(flag for flag in flags if flag.startswith("--"))
 
 
-def _late_problems(cluster: ClusterSettings) -> list[str]:
+def _late_problems(values: GivenValues) -> list[str]:
     """What only those know who will use it: which analyzers and time zones there are."""
     from agent.cli.options import choose_analyzers
     from agent.kafka.source.errors import SourceMisconfigured
     from agent.kafka.source.time_zones import time_zone
 
-    about = "" if cluster.name is None else f"cluster {cluster.name}: "
+    names, tuned, zone = (values[name] for name in ("analyzers", "tune", "broker-log-timezone"))
     out = []
     try:
-        choose_analyzers(cluster.analyzers.names, cluster.analyzers.tuning)
+        choose_analyzers(names.value, tuned.value, (names.place, tuned.place))
     except click.UsageError as error:
-        out.append(about + error.message)
+        out.append(error.message)
     try:
-        time_zone(cluster.broker_log.time_zone)
+        time_zone(zone.value)
     except SourceMisconfigured as error:
-        out.append(f"{about}--broker-log-timezone: {error}")
+        out.append(f"{zone.place}: {error}")
     return out

@@ -10,7 +10,7 @@ import click
 from agent.cli.options import Decorator, combined, option
 from agent.common.timespec import parse_time
 from agent.common.units import DAY_MS
-from agent.config.options import NameValue, Parsed
+from agent.config.options import NameValue, Parsed, Place
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TABLE = re.compile(r"\w+(\.\w+){2,}", re.ASCII)
@@ -87,7 +87,7 @@ spark_options: Decorator = combined(
     ),
     option(
         "--ivy-home",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=Place(path_type=Path, file_okay=False),
         help="Where downloads are kept [~/.cache/kshadow/spark/ivy].",
     ),
     option(
@@ -99,7 +99,7 @@ spark_options: Decorator = combined(
     option("--driver-memory", type=MEMORY, default="2g", help="The driver's heap."),
     option(
         "--spark-home",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=Place(path_type=Path, file_okay=False),
         envvar=["KSHADOW_SPARK_HOME", "SPARK_HOME"],
         help="An unpacked Spark release, not the installed pyspark.",
     ),

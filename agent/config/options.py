@@ -53,6 +53,14 @@ class Size(Parsed):
         return _in_units(value, _UNITS_BYTES, "")
 
 
+def _check_text(text: str) -> None:
+    if not text:
+        # A variable that is not set, rather than somebody who means a group without a name.
+        raise ValueError("expected a text that is not empty")
+
+
+TEXT = Parsed("TEXT", _check_text, keeps_text=True)
+"""Any text but an empty one."""
 TIME = Parsed("TIME", parse_time)
 """A time: so long before now, ISO 8601, or epoch milliseconds; "now" comes later."""
 DURATION = Parsed("DURATION", parse_duration)
@@ -219,10 +227,10 @@ class OptionSpec(NamedTuple):
     change are made of it. Its environment variable is `KSHADOW_` and its name.
 
     `flags`: as click takes them, such as `-X`, `--property` or `--lag/--no-lag`. `parameter`: click's name of it,
-    where that is not the flag's. `type`: a click type; None is any text, or a switch where there are two flags.
-    `default`: as it would be typed. `goes_with`: it says nothing without one of these options. `live`: a change takes
-    effect while the agent runs. `secret`: its value may hold one, and is in no `repr`. `chart`: who sets it under
-    Helm: the user under `config`, the chart itself (`chart`), or the chart unless there are several clusters
+    where that is not the flag's. `type`: a click type; None is a text that is not empty, or a switch where there are
+    two flags. `default`: as it would be typed. `goes_with`: it says nothing without one of these options. `live`: a
+    change takes effect while the agent runs. `secret`: its value may hold one, and is in no `repr`. `chart`: who sets
+    it under Helm: the user under `config`, the chart itself (`chart`), or the chart unless there are several clusters
     (`chart, or a cluster`).
     """
 
@@ -324,7 +332,7 @@ GROUP_PARTITIONER = OptionSpec(
 BROKER_LOG = OptionSpec(
     ("--broker-log",),
     parameter="broker_logs",
-    type=click.Path(),
+    type=PLACE,
     metavar="PATH",
     multiple=True,
     help="A broker's server.log or its directory: the coordinator's lines are evidence with "

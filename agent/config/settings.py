@@ -467,7 +467,7 @@ class HttpSettings:
     )
     web_config: str | None = option(
         "--web-config",
-        type=click.Path(dir_okay=False),
+        type=Place(dir_okay=False),
         metavar="FILE",
         help="TLS and users of the web server, in the format of Prometheus' exporters.",
         live=True,

@@ -212,7 +212,10 @@ def _findings(agent: GroupQueries, request: Request) -> Response:
     except ValueError as problem:
         return error_response(400, str(problem))
     group = request.query_params.get("group")
-    found, complete_since_ms = agent.findings(since_ms, until_ms, group), agent.findings_complete_since_ms(group)
+    # What is open now may be over by a time that has not come.
+    is_ahead = since_ms is not None and since_ms > clock.now_ms()
+    found = [] if is_ahead else agent.findings(since_ms, until_ms, group)
+    complete_since_ms = agent.findings_complete_since_ms(group)
     if cut := found[:-MAX_EVENTS]:
         complete_since_ms = max(complete_since_ms or 0, *(it["at_ms"] + 1 for it in cut))
     return AsciiJSONResponse(found[-MAX_EVENTS:], headers=_complete_since(complete_since_ms))

@@ -13,7 +13,7 @@ from agent.cli.completion_candidates import ContextName
 from agent.cli.options import FORMATS, long_name, output_option, place_options, typed
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
-from agent.config.options import NameValue
+from agent.config.options import NameValue, Place
 
 if TYPE_CHECKING:
     from agent.cli.contexts_file import Contexts, Entry
@@ -131,7 +131,7 @@ def _remove_variables(command: click.Command) -> click.Command:
                 # As it was given: a reference is kept, not what it refers to.
                 parameter.type = NameValue("property", "NAME=VALUE")
             elif parameter.name == "command_config":
-                parameter.type = click.Path(dir_okay=False)
+                parameter.type = Place(dir_okay=False)
     return command
 
 

@@ -22,7 +22,7 @@ from agent.cli.options import (
 )
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
-from agent.config.options import FloatRange, Parsed
+from agent.config.options import PLACE, FloatRange, Parsed
 from agent.config.values import parse_address, parse_snapshot_location
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _COLUMNS = {
     type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
     help="Where the agent is to keep snapshots.",
 )
-@option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
+@option("--state-dir", type=PLACE, help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
 @partitioner_option
 @broker_config_option

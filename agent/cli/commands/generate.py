@@ -167,7 +167,7 @@ Examples:
 @option("--create-topic", is_flag=True, help="Let the broker make the topic if it is not there.")
 @option(
     "--truth",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=Place(path_type=Path, dir_okay=False),
     help="Also write what really happened to each group, as NDJSON.",
 )
 @option("--force", is_flag=True, help="Replace what is there.")

@@ -82,7 +82,7 @@ def spark() -> None:
     "--from",
     "paths",
     multiple=True,
-    type=click.Path(readable=False),
+    type=PLACE,
     metavar="PATH",
     help="A .log segment, a directory __consumer_offsets-N, or one that holds such. Every executor must see it. "
     "Repeatable; colons part those in the variable.",

@@ -275,7 +275,11 @@ clusters:
         ("snapshot-interval: 60", "expected a duration (500ms, 30s, 15m, 2h, 3d, 1h30m), got '60'"),  # 10
         ("snapshot-interval: 0s", "expected at least 1s, got '0s'"),  # 11
         ("analyzers: [rebalance_storm]", "analyzers: expected a text or a number, got list"),  # 12
-        ("analyzers: rebalance_strom", "rebalance_strom"),  # 13
+        ("analyzers: rebalance_strom", ".yaml: analyzers: no analyzer is called 'rebalance_strom'"),  # 13
+        (
+            "run: {tune: {idle_members.open_after_s: x}}",
+            ".yaml: run: tune: idle_members.open_after_s: expected a num",
+        ),  # 14
         (
             "partitions: 1-3",
             "; run, generate would take it: write it in a command's section",
@@ -307,6 +311,8 @@ clusters:
             "clusters: {eu: {bootstrap-server: a, bootstrap_server: b}}",
             ": clusters: eu: bootstrap-server and bootstrap_server are the same option: expected one of them\n",
         ),  # 23
+        ("broker-log-timezone: Mars", ".yaml: broker-log-timezone: time zone: expected UTC"),  # 24
+        ("command-config: nothing", "nothing: No such file or directory\n"),  # 25: nor does a context read the file
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, said: str) -> None:

@@ -202,7 +202,7 @@ def test_a_time_of_which_nothing_is_known() -> None:
     assert unknown not in " ".join(inside.stdout.split())
     assert {it.stderr for it in (after, before, inside)} == {""}
     assert "to 2026-11-21" not in after.stdout, "no range ends before it begins"
-    for command in (["timeline", "fraud-848"], ["findings", "--group", "fraud-848"]):
+    for command in (["timeline", "fraud-848"], ["findings", "--group", "fraud-848"], ["findings"]):
         later = kshadow(*command, "--from", SEGMENTS, "--since", "2036-01-01")
         assert (later.exit_code, later.stdout) == (0, "")
         assert later.stderr.startswith("(nothing is known of that time: what there is ends at 2026-11-21 07:29:")

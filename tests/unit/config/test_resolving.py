@@ -226,7 +226,7 @@ def test_all_problems_at_once() -> None:
             "",
             "clusters: us: state-dir: expected a directory for each cluster, /x is eu's already",
         ),  # 6
-        ("clusters: {eu: {bootstrap-server: a, analyzers: no}}", "", "cluster eu: "),  # 7: YAML's no is a truth
+        ("clusters: {eu: {bootstrap-server: a, analyzers: no}}", "", ": eu: analyzers: "),  # 7: a truth to YAML
     ],
 )
 def test_contradictions_of_clusters(tmp_path: Path, text: str, arguments: str, said: str) -> None:
