@@ -36,6 +36,9 @@
     notCaughtUpFor: '30m',
     // Between two starts of an agent that is ended again and again Kubernetes lets up to five minutes pass.
     restartsWithin: '10m',
+    // Within an hour, of one instance: a rollout makes others.
+    restarts: 3,
+    restartingFor: '0m',
     // With fewer records to the end of a partition the agent takes itself for being up to date.
     behindRecords: 10000,
     behindFor: '15m',

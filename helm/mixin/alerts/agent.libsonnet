@@ -35,6 +35,20 @@
             'does not answer now. Its groups are not watched, unless another agent reads them too.'
           ),
           lib.alert(
+            'KshadowAgentRestarting',
+            'warning',
+            config.restartingFor,
+            'changes(%s[1h]) >= %d\nand on (job, instance) last_over_time(%s[1h])' % [
+              lib.metric('process_start_time_seconds'),
+              config.restarts,
+              lib.metric('kshadow_build_info'),
+            ],
+            'The kshadow agent {{ $labels.instance }} is ended again and again.',
+            'The kshadow agent {{ $labels.instance }} (job {{ $labels.job }}) started again within the last hour, so ' +
+            'many times: {{ $value }}. While it is away and reads what it missed, nobody watches its groups, and their ' +
+            'alerts come late.'
+          ),
+          lib.alert(
             'KshadowAgentNotCaughtUp',
             'warning',
             config.notCaughtUpFor,
