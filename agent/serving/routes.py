@@ -100,6 +100,14 @@ def application(
         except AmbiguousGroup as several:
             return pages().ambiguous(request, str(several))
 
+    async def refused(request: Request, refusal: Exception) -> Response:
+        """What starlette refuses: an unknown address (a page for people), another method than GET and HEAD."""
+        assert isinstance(refusal, HTTPException)
+        is_for_people = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+        if refusal.status_code == 404 and is_for_people:
+            return (await run_sync(pages)).nowhere(request)
+        return error_response(refusal.status_code, refusal.detail.lower(), headers=refusal.headers)
+
     async def static(request: Request) -> Response:
         # The first time that takes an import, for which no probe is to wait.
         return await (await run_sync(pages)).static(request)
@@ -122,7 +130,7 @@ def application(
     routes += [Route("/healthz", answers.healthz), Route("/readyz", answers.readyz)]
     routes += [Route("/static/{name}", static, methods=["GET"])]
     return AuthMiddleware(
-        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files, hosts
+        Starlette(routes=routes, exception_handlers={HTTPException: refused, Exception: _failed}), files, hosts
     )
 
 
@@ -169,12 +177,6 @@ class _Answers:
                 return error_response(400, str(several))
 
         return made
-
-
-async def _refused(request: Request, refusal: Exception) -> Response:
-    """What starlette refuses: an unknown address, another method than GET and HEAD."""
-    assert isinstance(refusal, HTTPException)
-    return error_response(refusal.status_code, refusal.detail.lower(), headers=refusal.headers)
 
 
 async def _failed(request: Request, failure: Exception) -> Response:

@@ -121,11 +121,15 @@ class Pages:
         body = _plain("Which cluster?", f"{text(said, 500)}. {links}")
         return self._answer(request, Page("Which cluster?", body, self._wall_ms(), status=400))
 
+    def nowhere(self, request: Request) -> Response:
+        """An address at which there is nothing."""
+        return self._answer(request, self._missing("Not found", "There is nothing at this address.", None))
+
     async def static(self, request: Request) -> Response:
         """A file. In the event loop: it is small and there."""
         found = static_files().get(request.path_params["name"])
         if found is None:
-            return self._answer(request, self._missing("Not found", "This file does not exist.", None))
+            return self.nowhere(request)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         headers = {**STATIC_HEADERS, "Content-Type": found.kind, **({"Content-Encoding": "gzip"} if zipped else {})}
         return Response(found.zipped if zipped else found.body, headers=headers)

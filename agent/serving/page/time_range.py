@@ -57,14 +57,15 @@ def chosen_range(asked: Mapping[str, str], events: Sequence[Event], now_ms: int)
     """The range that an address asks for, else the shortest preset that shows something."""
     preset = asked.get("range")
     since, until = asked.get("since"), asked.get("until")
-    problem = ""
+    is_known = preset in PRESETS or preset == ALL
+    problem = "" if is_known or preset is None else f"expected {', '.join(PRESETS)} or {ALL}, got {preset[:100]!r}"
     if since is not None or until is not None:
         try:
             since_ms, until_ms = parse_range(since, until, now_ms)
             return TimeRange("", since_ms, until_ms)
         except ValueError as error:
             problem = str(error)[:MAX_MESSAGE]
-    if preset not in PRESETS and preset != ALL:
+    if preset is None or not is_known:
         last = next((it["at_ms"] for it in reversed(events) if it["type"] != "finding"), now_ms)
         preset = next((name for name, (_, span) in PRESETS.items() if last >= now_ms - span), ALL)
     return TimeRange(preset, None if preset == ALL else now_ms - PRESETS[preset][1], problem=problem)

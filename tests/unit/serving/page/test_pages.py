@@ -174,12 +174,22 @@ def test_a_link_to_a_range_goes_on_showing_it() -> None:
         assert again.status_code == 304, "two hours before now are the same a second later"
 
 
-@pytest.mark.parametrize("query", ["since=<b>", "since=2026-01-02&until=2026-01-01", "until=99999999999999999999"])
+@pytest.mark.parametrize(
+    "query", ["since=<b>", "since=2026-01-02&until=2026-01-01", "until=99999999999999999999", "range=<b>", "range="]
+)
 def test_what_is_no_range_is_said(http: Client, query: str) -> None:
     answer = http.get(f"/groups/fraud-848?{query}")
     assert (answer.status_code, "The address has no valid range" in answer.text) == (200, True)
     assert "<b>&#39; came" not in answer.text
     assert "'<b>" not in answer.text
+
+
+def test_an_address_with_nothing_is_a_page_for_people_and_json_for_programs(http: Client) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    page = http.get("/nope", headers=browser)
+    assert (page.status_code, "There is nothing at this address." in page.text) == (404, True)
+    for program in (http.get("/nope"), http.get("/api/v1/nope", headers=browser)):
+        assert (program.status_code, program.json()) == (404, {"error": "not found"})
 
 
 def test_findings(http: Client) -> None:
