@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from agent.cli.demo_alerts import find_programs
 from agent.cli.main import cli
+from agent.presentation.rollouts.parameters import PARAMETERS
 from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step
 from agent.tools.demo.script import CLASSIC, CONSUMER_SETTINGS
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -61,6 +62,14 @@ def test_a_crash_and_a_stall_can_be_told_apart():
         for settings, name in ((CLASSIC, "session.timeout.ms"), (CONSUMER_SETTINGS, "max.poll.interval.ms"))
     )
     assert poll_s - session_s > 2 * int(CONSUMER_SETTINGS["auto.commit.interval.ms"]) / 1000
+
+
+def test_the_deploy_can_be_told_as_a_rollout():
+    """`kshadow verdict shipping-rolling-deploy` had none: the group had just begun."""
+    (deploy,) = (it for it in SCENARIOS if it.name == "rolling-deploy")
+    acts = [step.act for step in deploy.steps]
+    waits = [step.seconds for step in deploy.steps[: acts.index(Act.LEAVE)] if step.act is Act.RUN]
+    assert sum(waits) * 1000 > PARAMETERS.begin_ms
 
 
 def test_names_are_used_once():
