@@ -153,6 +153,10 @@ def test_keys(browser: Browser, url: str) -> None:
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         page.reload()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark", "it was chosen"
+        page.emulate_media(media="print")
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(247, 248, 249)", "paper is light"
+        page.emulate_media(media="screen")
         page.keyboard.press("?")
         page.locator("#keys-on").uncheck()
         page.keyboard.press("Escape")
