@@ -107,7 +107,7 @@ class YamlEdits:
         if items.flow_style:
             self._edits.append(_Edit(last.end_mark.index, last.end_mark.index, self._beside(last, item)))
         else:
-            column = items.start_mark.column
+            column = self._column(items)
             self._insert(self._behind_comments(self._after(last, last), column), _block([item], column))
 
     def _replace(self, old: Node, item: dict[str, Any]) -> None:
@@ -123,14 +123,14 @@ class YamlEdits:
     def _replace_nothing(self, parent: MappingNode, old: Node, value: Any) -> None:
         new = _json(value)
         if not parent.flow_style:
-            indent = parent.start_mark.column + (2 if isinstance(value, dict) else 0)
+            indent = self._column(parent) + (2 if isinstance(value, dict) else 0)
             new = "\n" + _block(value, indent).rstrip("\n")
         self._edits.append(_Edit(old.start_mark.index, old.end_mark.index, new))
 
     def _put_key(self, parent: MappingNode, key: str, value: Any, *, behind: str) -> None:
         name, last = next((name, node) for name, node in pairs(parent) if text_of(name) == behind)
         if not parent.flow_style:
-            column = parent.start_mark.column
+            column = self._column(parent)
             self._insert(self._behind_comments(self._after(name, last), column), _block({key: value}, column))
             return
         if last.start_mark.index < name.start_mark.index:
@@ -150,6 +150,14 @@ class YamlEdits:
         if indent is None:
             return f", {lead}{_json(value)}"
         return f",\n{' ' * indent}{lead}{_json(value, indent)}"
+
+    def _column(self, block: CollectionNode) -> int:
+        """Of its keys or dashes: the block itself may begin with an anchor, in the line before."""
+        first = block.value[0]
+        if isinstance(block, MappingNode):
+            return int(first[0].start_mark.column)
+        dash = self._text.rindex("-", 0, first.start_mark.index)
+        return dash - self._line_of(dash)
 
     def _indent_of(self, index: int) -> int | None:
         """The blanks before it, where nothing else is in its line."""

@@ -316,3 +316,12 @@ def test_a_port_that_not_every_node_leaves_to_users_is_told() -> None:
     for port, told in ((1023, True), (1024, False)):
         said = kshadow("sidecar", "render", "--bootstrap-server", "kafka:9092", "--port", str(port))
         assert (said.exit_code, f"--port {port}: below 1024 only root may listen" in said.stderr) == (0, told)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_anchors_in_the_line_before_what_they_name(native: bool) -> None:
+    """What was put in stood as far from the left as the anchor, and was refused for aliases that were not there."""
+    text = "kind: Pod\nspec: &pod\n  containers: &all\n    - &app\n      name: app\n      image: app\n"
+    made = inject(text, replace(PLAIN_VALUES, native=native)).text
+    begins = "  initContainers:\n  - name: kshadow\n" if native else "    - name: kshadow\n"
+    assert made.startswith(text + begins)
