@@ -34,7 +34,6 @@ UNBROKEN = 24
 """A topic's name of at most so many characters stands whole in its column's head."""
 MAX_GENERATIONS = 8
 """Generations that can be chosen: the newest, and the one that is shown."""
-
 Parts = Mapping[str, frozenset[int]]
 """Partitions (of Connect: tasks) by topic."""
 
@@ -159,8 +158,11 @@ def matrix_section(
     caption = f"Members and the {noun}s that each holds by topic, in {unit} {shown.number}"
     rest = [count(len(rows) - MAX_ROWS, "more member")] if len(rows) > MAX_ROWS else []
     rest += [count(len(topics) - MAX_COLUMNS, "more topic")] if len(topics) > MAX_COLUMNS else []
+    said = _moves(shown, before, rows, unit, noun, now_ms)
+    if asked is not None and asked != str(shown.number):
+        said = Markup(f"{unit.capitalize()} {name(asked)} is not kept, so the newest is shown. {said}")
     inner = Markup(
-        f'<div class="heading"><p class="count" id="moves">{_moves(shown, before, rows, unit, noun, now_ms)}</p>'
+        f'<div class="heading"><p class="count" id="moves">{said}</p>'
         f"{_choice(recording.group, known, shown, unit, query, cluster)}</div>"
         f"{table('matrix', 'assignment', caption, heads, body)}"
         f"{_rest(rest)}"

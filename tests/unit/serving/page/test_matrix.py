@@ -63,7 +63,10 @@ def test_moves_between_generations() -> None:
         [["b", "joined"], ["gained", "+1-2"], ["none"], ["2"]],
     ]
     assert "it is unknown what moved" in matrix(three(), "generation=1")
-    assert rows(matrix(three(), "generation=<b>7")) == rows(newest), "no such one: the newest"
+    other = matrix(three(), "generation=<b>7")
+    assert rows(other) == rows(newest), "no such one: the newest"
+    assert "Generation <bdi>&lt;b&gt;7</bdi> is not kept, so the newest is shown." in other
+    assert "is not kept" not in newest + second
 
 
 def test_the_address_says_which_generation() -> None:
