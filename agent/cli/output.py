@@ -63,7 +63,7 @@ def errors_for_terminal() -> Iterator[None]:
         finally:
             _flush()
     except BrokenPipeError:
-        # Whichever of the two it was: nothing more is said.
+        # Nothing more is said.
         _redirect_to_devnull(sys.stdout)
         _redirect_to_devnull(sys.stderr)
         raise click.exceptions.Exit(0) from None
@@ -75,7 +75,7 @@ def errors_for_terminal() -> Iterator[None]:
         error.show(text)
         if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "group":
             text.write("kshadow groups lists those there are\n")
-        click.echo(printable_lines(text.getvalue().expandtabs(4)), err=True, nl=False)
+        _say(printable_lines(text.getvalue().expandtabs(4)))
         raise click.exceptions.Exit(error.exit_code) from None
 
 
@@ -288,4 +288,12 @@ def echo_text(text: str, first: str = "", rest: str = "", *, widest: int = MAX_T
 
 def warn(text: str) -> None:
     """A line on standard error."""
-    click.echo(printable(text), err=True)
+    _say(printable(text) + "\n")
+
+
+def _say(text: str) -> None:
+    """Print to standard error. Where that takes no more, the exit code tells all the same what happened."""
+    try:
+        click.echo(text, err=True, nl=False)
+    except OSError:
+        _redirect_to_devnull(sys.stderr)

@@ -106,6 +106,22 @@ def test_a_full_disk_under_what_others_print(arguments: str, unbuffered: str, tm
 
 
 @pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(
+    ("arguments", "code"), [("decode nothing-here", 2), ("groups --agent http://127.0.0.1:1", 3)]
+)
+def test_an_error_that_nobody_reads_is_none_the_less_one(arguments: str, code: int) -> None:
+    """As of `2>&1 | head`, whose reader is gone, or a log on a full disk."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone, open("/dev/full", "w") as full:
+        for unread in (gone, full):
+            ended = subprocess.run(
+                [*COMMAND, *arguments.split()], cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=unread
+            )
+            assert ended.returncode == code
+
+
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("arguments", ["groups --from tests/data/cli/segments", "--help"])
 def test_a_closed_standard_output_is_told(arguments: str) -> None:
     line = f"exec {shlex.join(COMMAND)} {arguments} >&-"
