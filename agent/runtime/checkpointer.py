@@ -44,6 +44,9 @@ INTERVAL_S = 60.0
 FIRST_S = 10.0
 MAX_AGE_S = 23 * 3600.0
 """Kafka keeps a tombstone for a day at least (`delete.retention.ms`): less, for clocks and for reading."""
+MAX_AHEAD_S = 3600.0
+"""A snapshot that is dated further ahead was written by a clock that was wrong, or is read by one: how old it is
+nobody knows."""
 RENEW_S = 1800.0
 """A partition that nothing is written to is kept anew that often, so that its snapshot does not get too old."""
 BARRIER_S = 30.0
@@ -81,10 +84,11 @@ OpenStore = Callable[[str], SnapshotStore]
 
 
 class _Stored(NamedTuple):
-    """What is stored of a partition, and since when (monotonic seconds)."""
+    """What is stored of a partition, since when (monotonic seconds), and by which wall clock it is dated."""
 
     position: ReplayPosition
     at_s: float
+    wall_s: float
 
 
 class _Image(NamedTuple):
@@ -95,6 +99,8 @@ class _Image(NamedTuple):
     log_id: LogId
     cuts: int
     """How often that log had been cut."""
+    wall_s: float
+    """The wall clock by which it is dated."""
 
 
 class _Ledger:
@@ -197,7 +203,7 @@ class Restorer:
             return None
         self.restored += 1
         age_s = max(0.0, time.time() - header.written_ms / 1000)
-        self._ledger.stored[number] = _Stored(position, time.monotonic() - age_s)
+        self._ledger.stored[number] = _Stored(position, time.monotonic() - age_s, _wall_s())
         return position
 
     def _check(self, header: Header, bounds: LogBounds) -> None:
@@ -213,6 +219,12 @@ class Restorer:
                 RefusalReason.TOO_OLD,
                 f"expected an age of at most {self._max_age_s / 3600:g} h, got {age_s / 3600:.1f} h: the log may have"
                 " dropped tombstones of groups that were deleted since",
+            )
+        if age_s < -MAX_AHEAD_S:
+            raise SnapshotRefused(
+                RefusalReason.DATED_AHEAD,
+                f"it is dated {-age_s / 3600:.1f} h ahead of this machine's clock, so its age is not known: the clock"
+                " is wrong, or was when it was written",
             )
 
     def _restore_cluster(self, blob: bytes | StoreError) -> None:
@@ -250,6 +262,11 @@ class Restorer:
                 continue
             with self._lock:
                 self._deduplicator.mark_exported(number, safe)
+
+
+def _wall_s() -> float:
+    """What the wall clock shows when the monotonic one shows 0: another number once it was set."""
+    return time.time() - time.monotonic()
 
 
 def _readable(stored: bytes | StoreError) -> bytes:
@@ -430,15 +447,21 @@ class Checkpointer(BackgroundThread):
             except UnwritableState as error:
                 unwritable = unwritable or error
             else:
-                out[number] = _Image(position, blob, LogId(*snapshot.header.identity[:2]), cuts)
+                out[number] = _Image(position, blob, LogId(*snapshot.header.identity[:2]), cuts, wall_s)
 
-        now_s = time.monotonic()
+        now_s, wall_s = time.monotonic(), _wall_s()
         for number in sorted(partitions):
             with self._lock:
                 if number not in self._state.partitions:
                     continue
                 position, kept = self._state.position(number), self._ledger.stored.get(number)
-                is_kept = kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S
+                is_kept = (
+                    kept is not None
+                    and kept.position == position
+                    and now_s - kept.at_s < RENEW_S
+                    # Else its date is that of a clock that was wrong, and a restart would refuse it.
+                    and abs(wall_s - kept.wall_s) < RENEW_S
+                )
                 if is_kept and number not in self._perhaps_gone:
                     continue
                 snapshot, cuts = self._state.capture(number), self._cuts[number]
@@ -502,7 +525,7 @@ class Checkpointer(BackgroundThread):
                     failed = failed or error
                     continue
                 if number is not None:
-                    self._ledger.stored[number] = _Stored(it.position, time.monotonic())
+                    self._ledger.stored[number] = _Stored(it.position, time.monotonic(), it.wall_s)
                     self._perhaps_gone.discard(number)
                     self._writes["ok"] += 1
         if failed is not None:

@@ -17,6 +17,7 @@ class RefusalReason(StrEnum):
     OTHER_PARTITION = "other_partition"
     OFFSET_GONE = "offset_gone"
     TOO_OLD = "too_old"
+    DATED_AHEAD = "dated_ahead"
     UNREADABLE = "unreadable"
 
 

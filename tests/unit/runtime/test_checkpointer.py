@@ -140,6 +140,40 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, 
     again.keeper.finish(5)
 
 
+def move_wall(monkeypatch: pytest.MonkeyPatch, ahead_s: int) -> None:
+    real, real_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: real() + ahead_s)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + ahead_s * 10**9)
+
+
+@pytest.mark.parametrize(("ahead_s", "is_refused"), [(2 * 3600, True), (1800, False)])
+def test_a_snapshot_that_is_dated_ahead_may_be_of_any_age(tmp_path, records, monkeypatch, ahead_s, is_refused):
+    with monkeypatch.context() as wrong:
+        move_wall(wrong, ahead_s)
+        kept(tmp_path, records)
+    again = Kept(tmp_path)
+    restored = again.keeper.restorer.restore(LOG, ends(records))
+    refused = {"dated_ahead": len(ends(records))} if is_refused else {}
+    assert (not restored, dict(again.keeper.reading().refused)) == (is_refused, refused)
+    again.keeper.finish(5)
+
+
+@pytest.mark.parametrize("ahead_s", [2 * 3600, -2 * 3600])
+def test_all_is_kept_anew_once_the_clock_is_right_again(tmp_path, records, monkeypatch, ahead_s):
+    """Though nothing changed: a restart would refuse what is dated by the clock that was wrong."""
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    with monkeypatch.context() as wrong:
+        move_wall(wrong, ahead_s)
+        assert it.keeper.save(it.state.partitions, 5)
+    assert it.keeper.save(it.state.partitions, 5)
+    it.keeper._ledger.store.close()  # a crash
+    again = Kept(tmp_path)
+    assert again.keeper.restorer.restore(LOG, ends(records)).keys() == ends(records).keys()
+    again.keeper.finish(5)
+
+
 @contextmanager
 def exporting(directory: Path, some) -> Iterator[Kept]:
     """Somebody who has read these, and hands on what happened."""
