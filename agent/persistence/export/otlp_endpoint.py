@@ -3,7 +3,8 @@
 Owns which exporter a scheme means, the resource that all is told of, and their failures: exporters of the SDK answer
 with success or failure and log the reason, which is taken from there instead. They read no answer that says success,
 though it may tell of items that the collector rejected, and take a redirection for one, without following it, and a
-page for a login: all are looked for here. Headers, certificates, timeouts and compression are the SDK's own settings
+page for a login: all are looked for here. They take an answer of any length in, for however long it comes: here it
+has bounds. Headers, certificates, timeouts and compression are the SDK's own settings
 (`OTEL_EXPORTER_OTLP_HEADERS` and the like), which it reads itself.
 """
 
@@ -14,7 +15,9 @@ import os
 import re
 import socket
 import threading
+import time
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent import __version__
@@ -36,6 +39,7 @@ _GIVEN_UP = re.compile(r"due to timeout, max retries or shutdown|code: None|code
 _TIMEOUT_S = 5.0
 """Of one export with its tries, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise (the SDK: 10 s): an agent that is
 to stop waits for it."""
+_MOST_ANSWER_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +183,19 @@ def _telling_session(signal: str) -> Any:
 
     kind = ExportLogsServiceResponse if signal == "logs" else ExportMetricsServiceResponse
 
+    class Bounded(requests.adapters.HTTPAdapter):
+        def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+            response = super().send(request, *args, **options)
+            response.raw = BytesIO(_whole(response.raw, options.get("timeout") or _TIMEOUT_S))
+            return response
+
     class Telling(requests.Session):
         is_doubted = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            for scheme in ("http://", "https://"):
+                self.mount(scheme, Bounded())
 
         def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
             try:
@@ -204,6 +219,23 @@ def _telling_session(signal: str) -> Any:
             return response
 
     return Telling()
+
+
+def _whole(answer: Any, timeout_s: float) -> bytes:
+    """The body of an answer, unpacked. Raises `OSError` where it is too long, or does not end in time."""
+    deadline = time.monotonic() + timeout_s
+    content = bytearray()
+    try:
+        while part := answer.read1(65536, decode_content=True):
+            content += part
+            if len(content) > _MOST_ANSWER_BYTES:
+                raise OSError(f"its answer is longer than {_MOST_ANSWER_BYTES} bytes, as no OTLP receiver's is")
+            if time.monotonic() > deadline:
+                raise OSError(f"its answer has no end after {timeout_s:.1f} s")
+    except BaseException:
+        answer.close()
+        raise
+    return bytes(content)
 
 
 def _no_answer(response: Any) -> str | None:

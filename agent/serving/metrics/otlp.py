@@ -148,7 +148,7 @@ class OtlpMetrics(BackgroundThread):
         super().__init__("otlp-metrics")
         self._endpoint, self._render, self._interval_s, self._clusters = endpoint, render, interval_s, clusters
         self._exporter = new_exporter(endpoint, "metrics")
-        self._began_ns = time.time_ns()
+        self._began_ns, self._began_steady_ns = time.time_ns(), time.monotonic_ns()
         self._is_failing = False
 
     def _run(self) -> None:
@@ -172,6 +172,9 @@ class OtlpMetrics(BackgroundThread):
         """Send all once; why that failed, or some of it, None if it did not."""
         text = b"".join(self._render()).decode()
         now_ns = time.time_ns()
+        if now_ns < self._began_ns:
+            # The clock was ahead then. Another beginning says that counters begin anew: so it is set but once.
+            self._began_ns = now_ns - (time.monotonic_ns() - self._began_steady_ns)
         rejection = None
         for points in _chunks(points_of(text, self._clusters), REQUEST_POINTS):
             failure = try_export(self._exporter, self._data(points, now_ns))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -132,6 +137,57 @@ def test_protobuf_that_begins_like_a_page_is_a_success(receiver: Receiver) -> No
     assert sink.write([encode_event(event(1), 0)]) == []
     (request,) = receiver.requests
     assert receiver.answer(request).SerializeToString()[:2] == b"\n<"
+
+
+class Endless(BaseHTTPRequestHandler):
+    """Answers with what never ends."""
+
+    piece, pause_s, encoding, status = b"", 0.0, "identity", 200
+
+    def do_POST(self) -> None:
+        self.send_response(self.status)
+        self.send_header("Content-Encoding", self.encoding)
+        self.end_headers()
+        with suppress(ConnectionError):
+            while not time.sleep(self.pause_s):
+                self.wfile.write(self.piece)
+
+    def log_message(self, *_: object) -> None:
+        """Not on the tests' output."""
+
+
+class Flood(Endless):
+    piece = bytes(65536)
+
+
+class Packed(Flood):
+    """A megabyte of a kilobyte each time."""
+
+    piece, encoding, status = gzip.compress(bytes(1 << 20)), "gzip", 302
+
+
+class Drip(Endless):
+    piece, pause_s = b"x", 0.05
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (Flood, "its answer is longer than 1048576 bytes"),
+        (Packed, "its answer is longer than 1048576 bytes"),
+        (Drip, "its answer has no end after "),
+    ],
+)
+def test_an_answer_without_an_end(answers: type[Endless], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took all memory, or held up all that came after it, for ever."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
+    with ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        sink = OtlpSink(parse_otlp_endpoint(f"http://127.0.0.1:{server.server_port}"))
+        with pytest.raises(SinkDown, match=reason):
+            sink.write([encode_event(event(1), 0)])
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

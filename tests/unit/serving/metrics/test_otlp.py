@@ -97,6 +97,18 @@ def test_kinds_and_units_are_as_the_receiver_has_them() -> None:
     assert 0 < point.start_time_unix_nano <= point.time_unix_nano <= time.time_ns()
 
 
+def test_a_clock_that_is_set_back_makes_no_beginning_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that changes says that a counter began anew, so it is another one once."""
+    with receiving() as receiver:
+        sender = OtlpMetrics(parse_otlp_endpoint(receiver.http), lambda: [TEXT.encode()], 60)
+        real = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+        assert [sender.export() for _ in range(2)] == [None, None]
+    points = [it.sum.data_points[0] for it in receiver.metrics() if it.name == "kshadow_group_rebalances_total"]
+    assert all(it.start_time_unix_nano <= it.time_unix_nano for it in points)
+    assert len({it.start_time_unix_nano for it in points}) == 1
+
+
 def test_of_several_clusters_those_that_are_sent_there() -> None:
     text = "".join(TEXT.replace('{group="a"', f'{{cluster="{cluster}",group="a"') for cluster in ("eu", "us"))
     found = {it.attributes.get("cluster") for it in points_of(text, {"eu"}) if it.attributes.get("group") == "a"}
