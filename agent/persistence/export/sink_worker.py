@@ -129,7 +129,7 @@ class SinkWorker:
             self._closed = True
             self._buffer.dropping = False
             self._health.buffer_changed()
-            waiting = len(self._buffer)
+            waiting = len(self._buffer) - left
             with contextlib.suppress(OSError):  # what matters is synced, or was told
                 self._buffer.spool.close()
         if waiting and self._buffer.spool.is_durable:

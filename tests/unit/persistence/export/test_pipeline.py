@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -232,6 +233,23 @@ def test_a_stop_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixtu
         made.put(events(0, 4))
     assert "history sink shelf: stopped with 4 events that no spool keeps" in caplog.text
     assert reading(made).dropped["stopped"] == 4
+
+
+def test_a_stop_with_a_spool_that_is_full_says_how_many_wait_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    shelf = Shelf()
+    shelf.down = DOWN
+    spool = SpoolSettings(tmp_path, "c", 100_000)
+    made = ExportPipeline([shelf], spool=spool)
+    made.put(events(0, 1_000))
+    assert not made.stop(1)
+    (lost,) = re.findall(r"stopped with (\d+) events that no spool keeps", caplog.text)
+    (waiting,) = re.findall(r"(\d+) events wait in the spool", caplog.text)
+    again = ExportPipeline([shelf], spool=spool)
+    assert reading(again).buffered == int(waiting) == 1_000 - int(lost)
+    again.stop(1)
 
 
 def test_refused_events_are_counted_and_told_without_their_text(
