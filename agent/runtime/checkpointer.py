@@ -370,6 +370,7 @@ class Checkpointer(BackgroundThread):
             try:
                 if is_last:
                     self._settle(all_of_them=True)
+                self._heed_missing(store)
                 images, unwritable = self._images(partitions)
                 is_given_up = self._stop.is_set if not is_last else lambda: False
                 if self._exports is not None and not self._wait_durable(timeout_s, is_given_up):
@@ -417,6 +418,12 @@ class Checkpointer(BackgroundThread):
                     "partition %d: the snapshot of before its log was cut cannot be deleted; until the next one, a"
                     " restart goes on from it: %s", number, error,
                 )  # fmt: skip
+
+    def _heed_missing(self, store: SnapshotStore) -> None:
+        names = {self._ledger.snapshot_name(number): number for number in list(self._ledger.stored)}
+        if missing := store.missing(names):
+            self._perhaps_gone.update(names[it] for it in missing)
+            log.warning("snapshots of %d partitions were deleted or moved; they are stored again", len(missing))
 
     def _settle(self, *, all_of_them: bool) -> None:
         with self._lock:

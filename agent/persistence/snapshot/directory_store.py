@@ -31,8 +31,6 @@ class DirectoryStore:
     def __init__(self, directory: str | Path) -> None:
         """Raises `StoreError`: `in_use` if another process has it."""
         self._directory = Path(directory)
-        with self._told("opening"):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._handle, self._lock = self._opened()
 
     def load(self, names: Iterable[str]) -> dict[str, bytes | StoreError]:
@@ -49,16 +47,9 @@ class DirectoryStore:
         return out
 
     def save(self, name: str, blob: bytes) -> None:
-        """Write a file in place of the one that is there. Where another directory has the path by now, raises
-        `StoreError` once: from then on that one is written to."""
+        """Write a file in place of the one that is there."""
         aside = checked_name(name) + _ASIDE
         with self._told(f"writing {name} in"):
-            if not os.path.samestat(os.stat(self._directory), os.fstat(self._handle)):
-                before = self._handle, self._lock
-                self._handle, self._lock = self._opened()
-                for it in before:
-                    os.close(it)
-                raise FileNotFoundError(errno.ENOENT, "it is another one than before")
             try:
                 # One may be there that a disk did not let go of as it failed.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -73,6 +64,18 @@ class DirectoryStore:
                 raise
             os.fsync(self._handle)
 
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of these that are not there. Where the directory was deleted, or another one has the path by now: all
+        of them, and from then on the one that is there, or is made, is written to."""
+        with self._told("opening"):
+            if not self._is_in_place():
+                before = self._handle, self._lock
+                self._handle, self._lock = self._opened()
+                for it in before:
+                    os.close(it)
+            there = {*os.listdir(self._handle)}
+        return [name for name in names if name + _KEPT not in there]
+
     def delete(self, name: str) -> None:
         """Remove a file."""
         with self._told(f"removing {name} in"), suppress(FileNotFoundError):
@@ -84,9 +87,16 @@ class DirectoryStore:
         os.close(self._lock)
         os.close(self._handle)
 
+    def _is_in_place(self) -> bool:
+        """Whether our lock still keeps others out of the directory that has the path."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.lstat(self._directory / LOCK), os.fstat(self._lock))
+        return False
+
     def _opened(self) -> tuple[int, int]:
-        """What has the directory that is there now, and the lock in it."""
+        """What has the directory that is there now, or is made, and the lock in it."""
         with self._told("opening"):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with self._told("locking"):

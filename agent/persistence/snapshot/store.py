@@ -39,6 +39,9 @@ class SnapshotStore(Protocol):
     def save(self, name: str, blob: bytes) -> None:
         """Keep it in place of what is there; when this returns, it is safe."""
 
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of these that are known to be there no more, whoever took them."""
+
     def delete(self, name: str) -> None:
         """Keep it no longer; nothing, if there is none."""
 

@@ -113,6 +113,10 @@ class TopicStore:
         self._write(name, dict.fromkeys(standing.chunks - chunks.keys()))
         standing.chunks &= chunks.keys()
 
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """None: a topic that was deleted takes nothing at first, which says that all may be gone."""
+        return []
+
     def delete(self, name: str) -> None:
         """Delete a snapshot, its head first."""
         standing = self._standing_of(name)

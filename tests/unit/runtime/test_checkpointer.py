@@ -1,5 +1,6 @@
 """What is kept across restarts, in a directory: what is gone on from, and what is refused and why."""
 
+import os
 import re
 import shutil
 import threading
@@ -323,19 +324,19 @@ def test_while_one_cannot_be_stored_the_others_are_when_they_change(tmp_path, re
     it.keeper.finish(5)
 
 
-def test_where_the_directory_is_another_one_all_are_stored_anew(tmp_path, records):
+@pytest.mark.parametrize("gone", ["cluster", "cluster/partition-*"])
+def test_snapshots_that_are_deleted_are_stored_again(tmp_path, records, caplog, gone):
+    """In the last cycle, too, and though nothing changed."""
     it = Kept(tmp_path)
     it.keeper.restorer.restore(LOG, ends(records))
     it.replay(records)
     assert it.keeper.save(it.state.partitions, 5)
-    first, *_ = sorted(it.state.partitions)
-    (tmp_path / "cluster").rename(tmp_path / "before")
-    (tmp_path / "cluster").mkdir()
-    it.state.advance(max(run.timestamps_ms[-1] for run in records) + 3_600_000, [first])
-    assert not it.keeper.save(it.state.partitions, 5)
-    assert it.keeper.save(it.state.partitions, 5)
+    for path in tmp_path.glob(gone):
+        (shutil.rmtree if path.is_dir() else os.unlink)(path)
+    assert it.keeper.finish(5)
     assert len(list((tmp_path / "cluster").glob("partition-*"))) == len(it.state.partitions)
-    it.keeper.finish(5)
+    (line,) = caplog.messages
+    assert line == f"snapshots of {len(it.state.partitions)} partitions were deleted or moved; they are stored again"
 
 
 def test_snapshots_that_are_refused_for_one_reason_are_told_in_one_line(tmp_path, records, caplog):
@@ -507,11 +508,12 @@ def test_a_last_snapshot_that_fails_is_not_said_to_be_tried_again(tmp_path, reco
     known = sorted(it.state.partitions)
     assert it.keeper.save(known[saved], 5)
     it.state.advance(max(run.timestamps_ms[-1] for run in records) + 3_600_000)
-    shutil.rmtree(tmp_path / "cluster")
+    (tmp_path / "cluster").rename(tmp_path / "moved")
+    (tmp_path / "cluster").touch()
     assert not it.keeper.finish(5)
     (line,) = [record.getMessage() for record in caplog.records]
     said = f"the state of partitions {re.escape(str(known))} is not saved; they are read again from {since}: "
-    assert re.fullmatch(f"{said}writing partition-{known[0]} in .*: No such file or directory", line)
+    assert re.fullmatch(f"{said}opening the snapshot directory .*: Not a directory", line)
 
 
 def test_what_was_given_up_without_a_snapshot_is_not_saved_at_the_end(tmp_path, records, caplog):
@@ -519,11 +521,12 @@ def test_what_was_given_up_without_a_snapshot_is_not_saved_at_the_end(tmp_path, 
     it = Kept(tmp_path)
     it.keeper.restorer.restore(LOG, ends(records))
     it.replay(records)
-    shutil.rmtree(tmp_path / "cluster")
+    (tmp_path / "cluster").rename(tmp_path / "moved")
+    (tmp_path / "cluster").touch()
     given = sorted(it.state.partitions)
     it.keeper.partitions_revoked(given, lost=False)
     for number in given:
         it.state.forget(number)
     assert it.keeper.finish(5) is False
-    assert "No such file or directory" in it.keeper.reading().error
+    assert "Not a directory" in it.keeper.reading().error
     assert [record.levelname for record in caplog.records] == ["ERROR"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,16 +182,27 @@ def test_a_directory_that_is_made_anew_is_written_to(tmp_path: Path) -> None:
     place, moved = tmp_path / "snapshots", tmp_path / "moved"
     store = DirectoryStore(place)
     store.save("partition-1", b"before")
+    assert store.missing(["partition-1", "partition-2"]) == ["partition-2"]
     place.rename(moved)
-    with pytest.raises(StoreError, match="No such file or directory"):
-        store.save("partition-1", b"nowhere")
     place.mkdir()
-    with pytest.raises(StoreError, match="it is another one than before"):
-        store.save("partition-1", b"unlike before")
+    assert store.missing(["partition-1"]) == ["partition-1"]
     store.save("partition-1", b"after")
     assert store.load(["partition-1"]) == {"partition-1": b"after"}
     assert (moved / "partition-1.snapshot").read_bytes() == b"before"
     with pytest.raises(StoreError, match="in use"):
         DirectoryStore(place)
     DirectoryStore(moved).close()
+    store.close()
+
+
+@pytest.mark.parametrize("gone", ["deep", f"deep/snapshots/{LOCK}"])
+def test_a_directory_that_is_deleted_is_made_again_and_kept_from_others(tmp_path: Path, gone: str) -> None:
+    place = tmp_path / "deep" / "snapshots"
+    store = DirectoryStore(place)
+    (shutil.rmtree if (tmp_path / gone).is_dir() else os.unlink)(tmp_path / gone)
+    assert store.missing([]) == []
+    store.save("partition-1", b"after")
+    assert store.load(["partition-1"]) == {"partition-1": b"after"}
+    with pytest.raises(StoreError, match="in use"):
+        DirectoryStore(place)
     store.close()
