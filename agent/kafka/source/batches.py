@@ -7,8 +7,8 @@ A batch (magic 2) is `baseOffset int64, batchLength int32, partitionLeaderEpoch 
 attributes int16, …`; older messages (magic 0 and 1) have offset, length and magic at the same places. The CRC
 covers only what follows it (Kafka's DefaultRecordBatch), so base offset and length are checked by reason:
 offsets must be in the segment's range, and behind damage a frame must seem to begin. Where none does, the next one is
-searched for whose CRC is right, with frames behind it up to the end of the file: keys and values are strangers', and
-one of them may look like a batch.
+searched for whose CRC is right, with frames behind it up to the end of the file, or sound ones for longer than a
+batch may be: keys and values are strangers', and one of them may look like a batch.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _SEEMS_HEADER = re.compile(rb"(?s)(?=\x00.{7}[\x00-\x0f].{7}\x02)")
 # Of all that seems to be a batch, so much is looked at in a search, and of sound ones so many that lead nowhere.
 _MOST_TRIED_BYTES = 1 << 28
 _MOST_OF_STRANGERS = 16
+# Kafka's message.max.bytes: a batch of it holds no batches of more bytes.
+_MOST_HELD_BYTES = (1 << 20) + 12
 # A segment's offsets are 32-bit numbers relative to its base offset (Kafka's LogSegment).
 _MOST_RELATIVE_OFFSET = (1 << 31) - 1
 
@@ -284,12 +286,13 @@ class BatchReader:
         return None if following is None else following - position
 
     def _next_batch(self, position: int) -> int | None:
-        """Where, from here on, a batch begins that is sound, with frames behind it to the end of the file."""
+        """Where, from here on, a batch begins that is sound, with frames behind it to the end of the file, or with
+        more sound ones than another batch may hold: then there is more damage behind them."""
         looked_at = 0
         while position < self._size and (found := self._sound_batch(position)) is not None:
             at, behind = found
             end = self._end_of_frames(behind)
-            if end == self._size:
+            if end == self._size or self._are_own(at):
                 return at
             # A few that are none, of strangers. Else there is more damage, and each batch before it leads there.
             looked_at += 1
@@ -315,6 +318,20 @@ class BatchReader:
                     return at, at + len(frame)
             position += _CHUNK_BYTES
         return None
+
+    def _are_own(self, position: int) -> bool:
+        """Whether sound batches follow each other from here on for longer than a stranger's value may be."""
+        end = position + _MOST_HELD_BYTES
+        while position < end:
+            head = os.pread(self._file.fileno(), _HEAD.size, position)
+            _, length, magic, _ = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, 0)
+            if magic != 2 or not _LEAST_LENGTH[2] <= length <= min(_MOST_LENGTH, self._size - position):
+                return False
+            frame = os.pread(self._file.fileno(), _PREFIX_BYTES + length, position)
+            if not DefaultRecordBatch(frame).validate_crc():
+                return False
+            position += len(frame)
+        return True
 
     def _end_of_frames(self, position: int) -> int:
         """Where the frames end that follow from here, each behind the other; zeros to the end of the file belong to

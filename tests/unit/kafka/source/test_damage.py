@@ -123,6 +123,17 @@ def test_a_batch_that_a_value_holds_is_none(tmp_path, chunk, behind):
     assert problem.skipped_bytes == len(broken)
 
 
+def test_what_is_sound_between_two_damaged_places_is_read(tmp_path):
+    """As where pages of a disk are gone: the frames of neither place lead on. More than a value may hold lies between
+    them, so no stranger has written it."""
+    between = [batch(offset, holding=bytes(9_000)) for offset in range(100, 300)]
+    records, problems = committed(
+        write(tmp_path, batch(0), bytes(500), *between, bytes(500), batch(400), bytes(500), batch(500))
+    )
+    assert offsets(records) == [0, *range(100, 300), 500]
+    assert [it.skipped_bytes for it in problems] == [500, 1000 + len(batch(400))]
+
+
 def test_where_no_batch_follows_the_segment_ends_and_the_next_is_read(tmp_path):
     broken, also = bytearray(batch(1)), bytearray(batch(2))
     for it in (broken, also):
