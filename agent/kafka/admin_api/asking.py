@@ -149,7 +149,9 @@ class AdminSession:
             self._is_stuck |= now - (self._process.waiting_since or now) >= MUTE_S
             if code is None and now - self.answered_at <= SILENT_S and not self._is_stuck:
                 return self._process
-            self._report_loss(code)
+            silent_s, whose = (MUTE_S, " about some groups") if self._is_stuck else (SILENT_S, "")
+            silent = f"has had no answer{whose} for {silent_s:g} s"
+            self._report_loss(silent if code is None else f"ended with exit code {code}")
             self._on_loss()
             self.close()
             self._backoff.failed(None, now)
@@ -158,18 +160,17 @@ class AdminSession:
         self.answered_at = now
         self._is_stuck = False
         self._mute_since.clear()
-        self._process = AdminProcess(self._conf, self._wake)
+        try:
+            self._process = AdminProcess(self._conf, self._wake)
+        except OSError as error:
+            # Out of processes, memory or file descriptors for now.
+            self._report_loss(f"cannot be started ({error.strerror})")
+            self._backoff.failed(None, now)
         return self._process
 
-    def _report_loss(self, exit_code: int | None) -> None:
+    def _report_loss(self, how: str) -> None:
         """Say that one is gone: once while brokers are away, however many are started meanwhile."""
         if not self._loss_reported:
-            silent_s, whose = (MUTE_S, " about some groups") if self._is_stuck else (SILENT_S, "")
-            how = (
-                f"has had no answer{whose} for {silent_s:g} s"
-                if exit_code is None
-                else f"ended with exit code {exit_code}"
-            )
             log.warning("the process that asks the Admin API %s; others are started until one is answered", how)
         self._loss_reported = True
 

@@ -37,6 +37,7 @@ class PacedListener(socket.socket):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._accepted = self._refused = 0
+        self._is_out_of_room = False
         # In the order in which they came, by file descriptor.
         self._handshaking: dict[int, socket.socket] = {}
         self._made, self._made_in_crowd = DecayingCounts(REST_S), DecayingCounts(REST_IN_CROWD_S)
@@ -44,11 +45,16 @@ class PacedListener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection; `BlockingIOError` where it is others' turn."""
         try:
-            if self._accepted == MAX_ACCEPTED:
+            if self._accepted == MAX_ACCEPTED or self._is_out_of_room:
                 raise BlockingIOError
             connection, address = self._accept_moderate()
         except BlockingIOError:
             self._accepted = self._refused = 0
+            self._is_out_of_room = False
+            raise
+        except OSError:
+            # Of file descriptors, say. asyncio tries again after a second, but first goes on for its whole backlog.
+            self._is_out_of_room = True
             raise
         self._accepted += 1
         self._handshaking.pop(connection.fileno(), None)

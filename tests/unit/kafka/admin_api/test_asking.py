@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import threading
@@ -110,6 +111,22 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     session.answered(now)
     assert lose() == [told]
     assert len(losses) == 4
+
+
+@pytest.mark.usefixtures("process")
+def test_a_process_that_cannot_be_started_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """It ended the observer for good."""
+    session = AdminSession(NOBODY, lambda: None, lambda: None)
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert session.process(1_000.0) is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    (told,) = caplog.messages
+    assert "cannot be started (Too many open files); others are started" in told
+    assert session.process(2_000.0) is not None
+    session.close()
 
 
 @pytest.mark.usefixtures("process")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,6 +52,23 @@ def test_without_ipv6_they_are_those_of_ipv4(monkeypatch: pytest.MonkeyPatch) ->
         server.stop()
     with pytest.raises(SourceMisconfigured, match="cannot listen on ::1:0: Address family not supported"):
         WebServer(Replayed([]), "::1")
+
+
+def test_where_no_file_may_be_opened_asyncio_is_told_once() -> None:
+    """It would call again until that would block, thousands of times, log each and try again for each."""
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with listening_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(False)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            for _ in range(2):
+                with pytest.raises(OSError, match="Too many open files"):
+                    listener.accept()
+                with pytest.raises(BlockingIOError):
+                    listener.accept()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        listener.accept()[0].close()
 
 
 def test_who_comes_second_learns_it_at_once() -> None:
