@@ -3,6 +3,8 @@ what is not saved, and ends with 1."""
 
 import shutil
 import threading
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -15,6 +17,14 @@ from tests.waiting import until
 pytestmark = pytest.mark.usefixtures("kafka")
 
 SAID = " is not saved; they are read again from the last snapshot of "
+
+
+def put_file_instead(directory: Path) -> None:
+    """The agent makes a directory again that is gone."""
+    while directory.is_dir():
+        shutil.rmtree(directory.rename(directory.with_name("gone")))
+        with suppress(FileExistsError):
+            directory.touch(exist_ok=False)
 
 
 @pytest.mark.thorough  # the checkpointer's own tests have what is saved
@@ -54,10 +64,8 @@ def test_the_exit_code_tells_of_it(tmp_path):
                 # Not once the file is there: its directory has still to be forced to disk.
                 until(lambda agent=agent: ("kshadow_snapshot_age_seconds", "") in agent.metrics(), 60, agent.tail)
                 if name != "good":
-                    # At once: into a directory that is emptied file by file the agent writes the next one.
-                    shutil.rmtree((tmp_path / name).rename(tmp_path / f"{name}-gone"))
-            (tmp_path / "history").rmdir()
-            (tmp_path / "history").touch()
+                    put_file_instead(tmp_path / name)
+            put_file_instead(tmp_path / "history")
             commit(2)
             until(lambda: all(it.behind() == 0 for it in agents.values()), 60)
             stops = [threading.Thread(target=it.stop) for it in agents.values()]
