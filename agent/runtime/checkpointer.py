@@ -223,8 +223,8 @@ class Restorer:
         if age_s < -MAX_AHEAD_S:
             raise SnapshotRefused(
                 RefusalReason.DATED_AHEAD,
-                f"it is dated {-age_s / 3600:.1f} h ahead of this machine's clock, so its age is not known: the clock"
-                " is wrong, or was when it was written",
+                f"expected a date of at most {MAX_AHEAD_S / 3600:g} h ahead of this machine's clock, got"
+                f" {-age_s / 3600:.1f} h: the clock is wrong, or was when it was written, so its age is not known",
             )
 
     def _restore_cluster(self, blob: bytes | StoreError) -> None:
