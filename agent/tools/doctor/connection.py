@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,9 +39,23 @@ class AdminConnection:
     def __init__(self, conf: Mapping[str, Any], timeout_s: float) -> None:
         """Not connected yet. `conf`: librdkafka properties. Raises `KafkaException`."""
         self.said: list[KafkaError] = []
+        self.brokers: dict[int, tuple[str, int]] = {}
+        """By broker id the address of each that the cluster told the client of, whether it answers there or not."""
         self.timeout_s = timeout_s
-        self._properties = quiet({"client.id": "kshadow", **conf}) | {"error_cb": self.said.append}
+        self._properties = quiet({"client.id": "kshadow", **conf}) | {
+            "error_cb": self._hear,
+            "stats_cb": lambda statistics: self._learn(json.loads(statistics)["brokers"]),
+            "statistics.interval.ms": _STATISTICS_MS,
+        }
         self.admin = new_admin_client(self._properties)
+
+    def _hear(self, error: KafkaError) -> None:
+        self.said.append(error)
+        self._learn([error.str().partition(": ")[0]])
+
+    def _learn(self, names: Iterable[str]) -> None:
+        for found in filter(None, map(_TOLD_BROKER.fullmatch, names)):
+            self.brokers[int(found["id"])] = (found["host"], int(found["port"]))
 
     def ask(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """The answer to one question of the Admin API. Raises `KafkaException`, `NoAnswer` where none came."""
@@ -67,6 +83,9 @@ class AdminConnection:
             raise
 
 
+_STATISTICS_MS = 200
+_TOLD_BROKER = re.compile(r"(\w+://)?(?P<host>.+):(?P<port>\d+)/(?P<id>\d+)")
+"""librdkafka's name of one that the cluster told of, in its statistics and before its errors."""
 _OTHERS_S = 1.0
 """Once a broker did not let us in: another may."""
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY)
@@ -132,7 +151,8 @@ def _version_check(endpoint: Endpoint) -> Check:
 class Cluster:
     """What a cluster says of itself: its id, and by broker id the address of each broker, for clients like us."""
 
-    cluster_id: str
+    cluster_id: str | None
+    """None where that was not answered."""
     brokers: Mapping[int, tuple[str, int]]
 
 
@@ -144,7 +164,10 @@ def login(request: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster
         cluster = _cluster(link)
     except KafkaException as error:
         return _failed_login(request, trial, error.args[0]), None
-    return trial.ok(f"cluster {cluster.cluster_id}, {count(len(cluster.brokers), 'broker')}"), cluster
+    brokers = count(len(cluster.brokers), "broker")
+    if cluster.cluster_id is None:
+        return trial.ok(f"the cluster tells of {brokers}; no answer from there"), cluster
+    return trial.ok(f"cluster {cluster.cluster_id}, {brokers}"), cluster
 
 
 def _cluster(link: AdminConnection) -> Cluster:
@@ -155,8 +178,10 @@ def _cluster(link: AdminConnection) -> Cluster:
     except KafkaException as error:
         if error.args[0].code() in _BAD_CREDENTIALS:
             raise
-    # That question goes to a broker's advertised address, and knows what is wrong with credentials. This one, which
-    # asks for every topic, is answered at a bootstrap server's, too.
+        if isinstance(error, NoAnswer) and link.brokers:
+            # That question goes to a broker's advertised address. So does each: as soon as librdkafka is told of
+            # brokers it leaves the bootstrap servers, whatever they are still to answer.
+            return Cluster(None, link.brokers)
     metadata = link.admin.list_topics(timeout=link.timeout_s)
     brokers = {number: (str(broker.host), broker.port) for number, broker in metadata.brokers.items()}
     return Cluster(str(metadata.cluster_id), brokers)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -315,12 +317,30 @@ def test_a_coordinator_that_does_not_answer_and_is_there_later() -> None:
         until(lambda: rights.describe_groups(asked, link, topic.TopicSample()).outcome is CheckOutcome.OK)
 
 
-def test_a_broker_that_advertises_an_address_that_is_not_known() -> None:
-    properties = {**PROPERTIES, "advertised.listeners": "CLIENT://nowhere.invalid:9092"}
-    with EmbeddedBroker(fetch_jars(), properties=properties, heap="256m") as broker:
-        (bad,) = failed({"bootstrap.servers": broker.bootstrap_servers})
-        assert (bad.check, bad.on) == ("broker", "1 at nowhere.invalid:9092")
-        assert "correct advertised.listeners of broker 1" in bad.fix[1]
+@contextmanager
+def unreachable() -> Iterator[str]:
+    """An address that does not answer at all, as behind a firewall: its queue is full, and nobody accepts."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("advertised", "check"),
+    [(nullcontext("nowhere.invalid:9092"), "name: no address"), (unreachable(), "connection: no answer")],
+    ids=["unknown", "unreachable"],
+)
+def test_a_broker_that_advertises_where_it_is_not(advertised: AbstractContextManager[str], check: str) -> None:
+    with advertised as address:
+        properties = {**PROPERTIES, "advertised.listeners": f"CLIENT://{address}"}
+        with EmbeddedBroker(fetch_jars(), properties=properties, heap="256m") as broker:
+            (bad,) = failed({"bootstrap.servers": broker.bootstrap_servers}, timeout_s=3)
+    assert (bad.check, bad.on, bad.found.startswith(check)) == ("broker", f"1 at {address}", True)
+    assert "correct advertised.listeners of broker 1" in bad.fix[1]
 
 
 @pytest.mark.thorough
