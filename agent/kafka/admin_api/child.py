@@ -72,6 +72,8 @@ Reply = Callable[..., None]
 _OUTCOMES = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: AdminOutcome.DENIED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: AdminOutcome.DENIED,
+    # Of a KIP-848 group that subscribes to one.
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: AdminOutcome.DENIED,
     KafkaError.UNSUPPORTED_VERSION: AdminOutcome.UNSUPPORTED,
     KafkaError._UNSUPPORTED_FEATURE: AdminOutcome.UNSUPPORTED,
     KafkaError._NOT_IMPLEMENTED: AdminOutcome.UNSUPPORTED,
@@ -317,7 +319,7 @@ def _ask_each(
             answers[group] = _refusal(error)
         except ValueError as error:
             # Texts that are no UTF-8. Without an answer no group of the question would be asked for again.
-            answers[group] = Refusal(AdminOutcome.FAILED, f"the answer cannot be read: {error!r}")
+            answers[group] = Refusal(AdminOutcome.UNSUPPORTED, f"the answer cannot be read: {error!r}")
         if next(landed) == len(askable):
             done(answers)
 

@@ -263,7 +263,8 @@ class AdminObserver(EvidenceSource):
             match refusal.outcome:
                 case AdminOutcome.DENIED:
                     text = (
-                        "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
+                        "the observer has no right to %s, ACL operation Describe on the group, and on its topics: "
+                        "%s; others are tried"
                     )
                 case AdminOutcome.UNSUPPORTED:
                     text = "the observer has no answer to %s: %s; others are tried"

@@ -104,6 +104,8 @@ class _GroupStatus:
 
     __slots__ = (
         "group_type",
+        "has_offsets",
+        "is_described",
         "is_done",
         "is_missing",
         "is_moving",
@@ -128,8 +130,8 @@ class _GroupStatus:
         self.rested_ms: int | None = None
         """When it was seen to rebalance last, and at rest again, until its members were looked at."""
         self.positions: dict[tuple[str, int], FetchedOffset] | None = None
-        self.is_done = False
-        """Whether it was asked for once, with an answer or a refusal."""
+        self.has_offsets = self.is_described = self.is_done = False
+        """Which questions for it were answered once; and whether all were, or it was refused."""
 
     @property
     def traits(self) -> GroupTraits:
@@ -522,14 +524,14 @@ class SampledReader:
             elif answer is not None:
                 self._answered(now)
                 status.unseen_since_s = None
-        refused = {answer.outcome for answer in (described, offsets) if isinstance(answer, Refusal)}
-        if AdminOutcome.TIMED_OUT in refused:
+        refusals = [answer for answer in (described, offsets) if isinstance(answer, Refusal)]
+        if any(it.outcome is AdminOutcome.TIMED_OUT for it in refusals):
             self._session.timed_out(group, now)
         elif described is not None or offsets is not None:
             self._session.heard_of(group)
         at_ms = _wall(it.answered_ms)
-        if AdminOutcome.DENIED in refused:
-            self._withhold(group, status, at_ms, now)
+        if (denied := next((it for it in refusals if it.outcome is AdminOutcome.DENIED), None)) is not None:
+            self._withhold(group, status, denied, at_ms, now)
             return
         is_missing = status.is_missing
         is_dead = isinstance(described, DescribedGroup) and described.state == GroupState.DEAD
@@ -547,6 +549,8 @@ class SampledReader:
         if is_missing and not isinstance(described, DescribedGroup):
             return  # offsets alone: a group that is gone has none
         has_offsets = isinstance(offsets, FetchedOffsets)
+        if group in self._withheld and not isinstance(described, DescribedGroup) and status.state != GroupState.EMPTY:
+            return  # a topic that hides its members hides none of the other offsets
         if self._is_forgotten(group) and (isinstance(described, DescribedGroup) or has_offsets):
             self._withheld.discard(group)
             self._unanswered.discard(group)
@@ -560,7 +564,9 @@ class SampledReader:
             self._take_description(group, status, described, at_ms, has_offsets=has_offsets)
         elif has_offsets:
             self._add(group, at_ms, self._look(status, before_ms=None, has_offsets=True))
-        if has_offsets and (isinstance(described, DescribedGroup) or status.state == GroupState.EMPTY):
+        status.has_offsets |= has_offsets
+        status.is_described |= isinstance(described, DescribedGroup)
+        if status.has_offsets and (status.is_described or status.state == GroupState.EMPTY):
             status.is_done = True
 
     def _missed(self, group: str, status: _GroupStatus) -> None:
@@ -588,8 +594,8 @@ class SampledReader:
     def _is_forgotten(self, group: str) -> bool:
         return group in self._withheld or group in self._unanswered
 
-    def _withhold(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:
-        """There is no right to see the group."""
+    def _withhold(self, group: str, status: _GroupStatus, refusal: Refusal, at_ms: int, now: float) -> None:
+        """There is no right to see the group, or a topic that it subscribes to."""
         self._unanswered.discard(group)
         if group in self._withheld:
             return
@@ -597,8 +603,10 @@ class SampledReader:
         self._withheld.add(group)
         if len(self._withheld) <= NAMES_LOGGED:
             log.warning(
-                "group %r cannot be seen, nothing is told of it until it can: ACL operation Describe on it is needed",
+                "group %r cannot be seen, nothing is told of it until it can: ACL operation Describe on it, and on "
+                "its topics, is needed (%s)",
                 group[:200],
+                refusal.reason,
             )
 
     def _forget(self, group: str, status: _GroupStatus, at_ms: int, now: float) -> None:

@@ -273,4 +273,4 @@ def test_an_answer_that_cannot_be_read_is_a_refusal_and_holds_up_no_other_group(
     (answers,) = told
     assert answers["good"] == "read"
     assert isinstance(refusal := answers["bad"], Refusal)
-    assert (refusal.outcome, "UnicodeDecodeError" in refusal.reason) == (AdminOutcome.FAILED, True)
+    assert (refusal.outcome, "UnicodeDecodeError" in refusal.reason) == (AdminOutcome.UNSUPPORTED, True)

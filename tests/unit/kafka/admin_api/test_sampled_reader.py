@@ -1,0 +1,86 @@
+"""The source of `--source admin`, with answers that brokers give now and then.
+
+On real brokers: `tests.live.runtime.test_admin_mode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+
+from agent.kafka.admin_api import asking
+from agent.kafka.admin_api.answers import (
+    AdminAnswer,
+    AdminOutcome,
+    DescribedGroup,
+    FetchedOffset,
+    FetchedOffsets,
+    ListedGroup,
+    Refusal,
+)
+from agent.kafka.admin_api.child import monotonic_ms
+from agent.kafka.admin_api.sampled_reader import SampledReader
+
+GROUP = "orders"
+ANSWERS: dict[str, Any] = {
+    "cluster": {"cluster_id": "a cluster", "brokers": 1, "sees_all_groups": True},
+    "list": {"groups": {GROUP: ListedGroup("classic", "Stable")}},
+    "describe": {"descriptions": {GROUP: DescribedGroup("classic", "Stable", "range", {})}},
+    "offsets": {"offsets": {GROUP: FetchedOffsets((FetchedOffset("t", 0, 4, -1),))}},
+}
+ANSWERS["look"] = ANSWERS["describe"] | ANSWERS["offsets"]
+
+
+class _Process:
+    """Answers at once: for each question the next of its answers, the last of them from then on."""
+
+    exit_code = waiting_since = None
+
+    def __init__(self, script: Mapping[str, list[Any]], conf: object, wake: Callable[[], None]) -> None:
+        self._script, self._wake, self._numbers = script, wake, count(1)
+        self._answers: list[AdminAnswer] = []
+
+    def ask(self, what: str, groups: Iterable[str] = (), topics: Mapping[str, Collection[str]] | None = None) -> int:
+        number, now_ms = next(self._numbers), monotonic_ms()
+        answers = self._script.get(what, [ANSWERS.get(what, {})])
+        self._answers.append(
+            AdminAnswer(number, now_ms, now_ms, **(answers.pop(0) if len(answers) > 1 else answers[0]))
+        )
+        self._wake()
+        return number
+
+    def take_answers(self) -> list[AdminAnswer]:
+        taken, self._answers = self._answers, []
+        return taken
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class _NothingKnown:
+    def groups(self) -> dict[str, bool]:
+        return {}
+
+    def positions(self, group: str) -> dict[tuple[str, int], int]:
+        return {}
+
+
+def test_a_group_that_was_not_answered_at_first_keeps_it_from_being_ready_no_longer_than_it_must(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its members and its offsets are asked for one by one then."""
+    failed = {GROUP: Refusal(AdminOutcome.FAILED, "COORDINATOR_LOAD_IN_PROGRESS")}
+    script = {"look": [{"descriptions": failed, "offsets": failed}]}
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(script, *given))
+    reader = SampledReader({}, _NothingKnown(), requests_per_s=1000)
+    reader.connect()
+    seen = [reader.pending]
+    for _ in range(100):
+        reader.poll(0.05)
+        seen.append(reader.pending)
+        if reader.caught_up:
+            break
+    assert (seen[0], seen[-1]) == (1, 0)
