@@ -40,6 +40,12 @@ _COLUMNS = {
 
 @click.command()
 @broker_options
+@option(
+    "--source",
+    type=click.Choice(["topic", "admin"]),
+    default="topic",
+    help="Where the agent is to read groups from: the topic, or the Admin API.",
+)
 @option("--admin/--no-admin", default=True, help="Whether the agent is to observe groups.")
 @option("--lag/--no-lag", default=True, help="Whether the agent is to know lag.")
 @option("--kubernetes/--no-kubernetes", default=False, help="Whether the agent is to watch the members' pods.")
@@ -81,6 +87,7 @@ def doctor(
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
     command_config: Any,
+    source: str,
     admin: bool,
     lag: bool,
     kubernetes: bool,
@@ -109,6 +116,7 @@ def doctor(
     Examples:
       kshadow doctor --bootstrap-server localhost:9092
       kshadow doctor --bootstrap-server localhost:9092 --no-admin --no-lag -o json
+      kshadow doctor --bootstrap-server localhost:9092 --source admin
     """
     from agent.cli.data_source import source_errors_reported
     from agent.cli.run_settings import cluster_settings as settings_of_cluster
@@ -116,6 +124,7 @@ def doctor(
     from agent.config.settings import (
         AdminSettings,
         ClusterSettings,
+        GroupSource,
         HistorySettings,
         KubernetesSettings,
         LagSettings,
@@ -125,6 +134,8 @@ def doctor(
     )
     from agent.tools.doctor import CheckOutcome, examine
 
+    if source == GroupSource.ADMIN and (wrong := "--share-group" if share_group else "" if admin else "--no-admin"):
+        raise click.UsageError(f"{wrong} goes with --source topic, and --source is admin")
     # Where the command line says which brokers, the file's clusters are of no account.
     cluster_settings = None if typed(ctx, "bootstrap_server") else settings_of_cluster(ctx, cluster)
     if cluster_settings is not None:
@@ -134,7 +145,11 @@ def doctor(
     else:
         conf = librdkafka_config(bootstrap_server, properties)
         cluster_settings = ClusterSettings(
-            read=ReadSettings(share_group=share_group, group_partitioner=PartitionerChoice(group_partitioner)),
+            read=ReadSettings(
+                source=GroupSource(source),
+                share_group=share_group,
+                group_partitioner=PartitionerChoice(group_partitioner),
+            ),
             state_dir=state_dir,
             broker_config=broker_config,
             snapshots=SnapshotSettings(location=snapshots),
@@ -169,6 +184,7 @@ def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorReques
     directories = {"state": state_dir, "snapshots": None if place is None else place.directory}
     return DoctorRequest(
         conf,
+        source=settings.read.source,
         observer=settings.admin.enabled,
         lag=settings.lag.enabled,
         share_lag=settings.lag.share,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.config.logins import LoginMethod, librdkafka_properties, login_of
-from agent.config.settings import KubernetesSettings
+from agent.config.settings import GroupSource, KubernetesSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -65,6 +65,7 @@ class DoctorRequest:
     """What the agent is to do: its connection, and each part that needs rights or a place of its own."""
 
     conf: Mapping[str, str]
+    source: GroupSource = GroupSource.TOPIC
     observer: bool = True
     lag: bool = True
     share_lag: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.config.logins import login_of
+from agent.config.settings import GroupSource
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.tools.doctor import connection, local, rights, topic
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial
@@ -42,7 +43,15 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
     if all(it.outcome is CheckOutcome.FAILED for it in brokers):
         yield _skipped("rights", "no broker answers where the cluster says that it is")
         return
-    yield from _the_topic(request, link, cluster, has_broker_sessions=KIP_848 in versions.apis)
+    sample = topic.TopicSample()
+    if request.source is GroupSource.ADMIN:
+        yield rights.list_groups(request, link, sample)
+        yield rights.describe_topics(request, link, sample)
+    else:
+        yield from _the_topic(request, link, cluster, sample)
+    if KIP_848 in versions.apis:
+        yield rights.broker_sessions(request, link, cluster.brokers)
+        yield from rights.group_sessions(request, link, sample)
     yield from rights.own_topics(request, link)
     yield from rights.share_group(request, link)
 
@@ -51,12 +60,11 @@ def _the_topic(
     request: DoctorRequest,
     link: connection.AdminConnection,
     cluster: connection.Cluster,
-    *,
-    has_broker_sessions: bool,
+    sample: topic.TopicSample,
 ) -> Iterator[Check]:
+    """Fills the sample."""
     check, description = rights.describe_topic(request, link)
     yield check
-    sample = topic.TopicSample()
     if description is not None:
         yield topic.check_format(description)
         yield topic.check_settings(link)
@@ -72,9 +80,6 @@ def _the_topic(
     if request.lag and request.share_lag:
         yield from rights.share_state(request, link)
     yield from rights.transaction_state(request, link)
-    if has_broker_sessions:
-        yield rights.broker_sessions(request, link, cluster.brokers)
-        yield from rights.group_sessions(request, link, sample)
 
 
 def _the_records(

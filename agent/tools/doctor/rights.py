@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     ConfigResource,
@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from agent.config.broker_settings import SESSION_NAMES
+from agent.config.settings import GroupSource
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import SessionSettings, session_settings, untold_types
 from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
@@ -73,6 +74,7 @@ class Right(NamedTuple):
 
 
 _READ = Right("Read", "topic", OFFSETS_TOPIC, "to see what groups do")
+_WITHOUT_TOPIC = "or --source admin: the agent asks the Admin API for groups, and tells less of them"
 
 
 def describe_topic(request: DoctorRequest, link: AdminConnection) -> tuple[Check, Any]:
@@ -84,7 +86,8 @@ def describe_topic(request: DoctorRequest, link: AdminConnection) -> tuple[Check
     except KafkaException as error:
         match error.args[0].code():
             case KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return trial.failed(f"missing: {right}", right.grant(request, "Describe", "Read")), None
+                fix = right.grant(request, "Describe", "Read")
+                return trial.failed(f"missing: {right}", fix, _WITHOUT_TOPIC), None
             case KafkaError.UNKNOWN_TOPIC_OR_PART:
                 found = "there is no such topic: it is made when the first consumer group asks for its coordinator"
                 fix = "kshadow run waits for it; start a consumer group, and run kshadow doctor again for the rest"
@@ -96,7 +99,43 @@ def describe_topic(request: DoctorRequest, link: AdminConnection) -> tuple[Check
 def read_topic(request: DoctorRequest, *, denied: bool) -> Check:
     """Read on the offsets topic, by what came of reading it."""
     trial = _READ.trial("fetched records")
-    return trial.failed(f"missing: {_READ}", _READ.grant(request)) if denied else trial.ok(_READ.granted)
+    if denied:
+        return trial.failed(f"missing: {_READ}", _READ.grant(request), _WITHOUT_TOPIC)
+    return trial.ok(_READ.granted)
+
+
+def list_groups(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
+    """Describe on groups, where they are read through the Admin API. Fills the sample by what that tells of them."""
+    right = Right("Describe", "group", None, "to see groups, and what they have committed (--source admin)")
+    trial = right.trial("listed the groups")
+    try:
+        listed = link.ask(link.admin.list_consumer_groups)
+    except KafkaException as error:
+        return trial.failed(error.args[0].str())
+    # Brokers leave out the groups that this client may not see, and do not say so.
+    groups = sorted(filter(can_be_asked, (it.group_id for it in listed.valid)))
+    if not groups and describe_topic(request, link)[0].check == "topic":
+        return trial.skipped(
+            f"no group is listed; there is no {OFFSETS_TOPIC} yet, and to ask for a group would make it"
+        )
+    fix = (right.grant(request),)
+    trial = right.trial(f"described {min(len(groups), MOST_GROUPS)} of {count(len(groups), 'group')} that are listed")
+
+    def ask(group: str) -> None:
+        try:
+            it = link.ask(link.admin.describe_consumer_groups, [group])
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                sample.with_hidden_topics.add(group)
+            raise
+        fetched = link.ask(link.admin.list_consumer_group_offsets, [ConsumerGroupTopicPartitions(group)])
+        held = [at for member in it.members if member.assignment for at in member.assignment.topic_partitions]
+        sample.topics.update(at.topic for at in [*held, *fetched.topic_partitions])
+        if it.type.name.lower() in SESSION_NAMES:
+            sample.with_broker_sessions.add(group)
+
+    asked = {it: it for it in groups[:MOST_GROUPS] or [MADE_UP]}
+    return _ask_each(right, trial, fix, asked, _GROUP_DENIED, ask)
 
 
 def describe_groups(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
@@ -113,14 +152,21 @@ def describe_groups(request: DoctorRequest, link: AdminConnection, sample: Topic
 
 
 def describe_topics(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
-    """Describe on topics, for lag."""
-    right = Right("Describe", "topic", None, "to know where topics end, and so lag (--lag)")
-    topics = sorted(filter(can_be_asked, sample.topics - {OFFSETS_TOPIC}))[:MOST_TOPICS] or [MADE_UP]
+    """Describe on topics, for lag; through the Admin API, for committed offsets, too."""
+    by_admin_api = request.source is GroupSource.ADMIN
+    what_for = "to know where topics end, and so lag (--lag)"
+    if by_admin_api:
+        what_for = "to see what groups have committed there, and lag (--source admin)"
+    right = Right("Describe", "topic", None, what_for)
+    hidden = [f"those of group {it}" for it in sorted(sample.with_hidden_topics)]
+    topics = sorted(filter(can_be_asked, sample.topics - {OFFSETS_TOPIC}))[:MOST_TOPICS]
+    if not topics and not hidden:
+        topics = [MADE_UP]
     trial = right.trial(f"asked for the partitions of {count(len(topics), 'topic')}")
-    fix = (right.grant(request), "or --no-lag: the agent does without")
+    fix = (right.grant(request), *([] if by_admin_api else ["or --no-lag: the agent does without"]))
     asked = {it: TopicCollection([it]) for it in topics}
     code = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    return _ask_each(right, trial, fix, asked, code, lambda it: link.ask(link.admin.describe_topics, it))
+    return _ask_each(right, trial, fix, asked, code, lambda it: link.ask(link.admin.describe_topics, it), hidden)
 
 
 def share_state(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
@@ -224,9 +270,11 @@ def _ask_each(
     asked: Mapping[str, Any],
     code: int,
     ask: Callable[[Any], Any],
+    known_refused: Collection[str] = (),
 ) -> Check:
-    """`asked`: by name what is asked for. `code` is the answer for who may not ask; any other is for who may."""
-    refused = []
+    """`asked`: by name what is asked for. `code` is the answer for who may not ask; any other is for who may.
+    `known_refused` need not be asked any more."""
+    refused, total = [*known_refused], len(asked) + len(known_refused)
     for name, question in asked.items():
         try:
             ask(question)
@@ -238,10 +286,10 @@ def _ask_each(
                 refused.append(name)
     if not refused:
         return trial.ok(right.granted)
-    if len(refused) == len(asked):
+    if len(refused) == total:
         return trial.failed(f"missing: {right}", *fix)
     names = ", ".join(refused[:5])
-    return trial.warning(f"missing for {len(refused)} of {len(asked)}: {right}: {names}", *fix)
+    return trial.warning(f"missing for {len(refused)} of {total}: {right}: {names}", *fix)
 
 
 def own_topics(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:

@@ -46,6 +46,8 @@ class TopicSample:
     places: dict[str, int] = field(default_factory=dict)
     """By group the partition that it stands in; tombstones tell that, too."""
     topics: set[str] = field(default_factory=set)
+    with_hidden_topics: set[str] = field(default_factory=set)
+    """Groups that are not described, as there is no right to a topic that they subscribe to (KIP-848)."""
     newest_ms: int | None = None
     read_at_ms: int = 0
     skews_ms: list[tuple[float, float]] = field(default_factory=list)

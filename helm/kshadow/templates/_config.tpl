@@ -12,7 +12,7 @@ asks the same brokers for the same rights; under `run` stands what other command
 {{- end -}}
 {{- $run := dict -}}
 {{- with .Values.webConfig }}{{ if .secretName }}{{ $_ := set $run "web-config" (printf "/etc/kshadow/web/%s" .key) }}{{ end }}{{ end -}}
-{{- $shared := list "command-config" "admin" "lag" "history-topic" "history-topic-create" "snapshots" "share-group" "group-partitioner" "kubernetes-context" "clusters" "broker-config" -}}
+{{- $shared := list "command-config" "source" "admin" "lag" "history-topic" "history-topic-create" "snapshots" "share-group" "group-partitioner" "kubernetes-context" "clusters" "broker-config" -}}
 {{- range $name, $value := .Values.config -}}
 {{- $_ := set (ternary $top $run (has $name $shared)) $name $value -}}
 {{- end -}}

@@ -36,6 +36,9 @@ from agent.runtime.agent import Agent
 from agent.runtime.checkpointer import OpenStore
 from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.server import serving
+from agent.tools.doctor import CheckOutcome, DoctorRequest, rights
+from agent.tools.doctor.connection import connect_admin
+from agent.tools.doctor.topic import TopicSample
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from analyzers.registry import select_analyzers
 from tests.harness.kafka import EmbeddedCluster
@@ -501,6 +504,42 @@ def test_the_right_to_a_topic_is_taken_away_and_given_back(cluster: Cluster, age
         until(lambda: positions() == [], said=positions)
     until(lambda: positions() == [4, 10], said=positions)
     assert types(agent, "alone") == [("group_created", False)]
+
+
+@ONCE
+def test_a_group_that_subscribes_to_a_topic_without_the_right(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers do not describe a KIP-848 group then. It keeps nothing else from being told, and is told of once."""
+    monkeypatch.setattr("agent.kafka.admin_api.look_scheduler.LEAST_SUSPENDED_S", 0.2)
+    agent = looking(cluster.conf)
+
+    def told() -> set[object]:
+        return {it["group"] for it in agent.queries.groups()}
+
+    def denied() -> float:
+        observed = agent.queries.readings().observed
+        return 0 if observed is None else observed.requests["denied"]
+
+    try:
+        with caplog.at_level("INFO", logger="kshadow"), without_describe(cluster, OF_TOPIC):
+            agent.start()
+            until(lambda: agent.queries.ready().ready)
+            until(lambda: denied() >= 4, said="it is asked for again")
+            assert told() >= {"of-classic", "alone"}
+            assert "of-consumer" not in told()
+            assert "seen again" not in caplog.text
+            assert caplog.text.count("ACL operation Describe on it, and on its topics, is needed") == 1
+            request, sample = DoctorRequest(cluster.conf, source=GroupSource.ADMIN), TopicSample()
+            rights.list_groups(request, connect_admin(request), sample)
+            assert (sample.with_hidden_topics, sample.topics) == ({"of-consumer"}, {TOPIC})
+            assert rights.describe_topics(request, connect_admin(request), sample).outcome is CheckOutcome.FAILED
+        until(lambda: "of-consumer" in told(), said=told)
+        form = agent.queries.describe("of-consumer")
+        assert form is not None
+        assert form["state"] == "Stable"
+    finally:
+        agent.stop()
 
 
 @ONCE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import Any
 
 import click
@@ -11,7 +13,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from agent import __version__
+from agent.cli.commands.doctor import doctor
 from agent.cli.main import cli
+from agent.cli.options import long_name
 from agent.cli.run_options import RUN_OPTIONS as OPTIONS
 from agent.config.options import MinDuration, Size
 from tests.generate import chart_readme, chart_schema
@@ -37,6 +41,15 @@ def _defined(template: str, name: str) -> Any:
 
 def test_the_schema_has_the_options_of_today() -> None:
     assert chart_schema.FILE.read_text() == chart_schema.text()
+
+
+def test_doctor_in_the_pod_is_told_what_the_agent_is() -> None:
+    """What stands under `run` in the file, it does not see."""
+    template = (CHART / "templates/_config.tpl").read_text()
+    (listed,) = re.findall(r"\$shared := list (.*?) -\}\}", template)
+    own = yaml.safe_load(template.split('{{- define "kshadow.ownOptions" -}}')[1].split("{{- end -}}")[0])
+    taken = {long_name(it) for it in doctor.params} & OPTIONS.keys() - own.keys() - {"cluster"}
+    assert {*shlex.split(listed)} == taken | {"clusters"}
 
 
 _DURATIONS = [

@@ -165,6 +165,31 @@ def test_the_right_that_is_missing_is_named(cluster: Secured, missing: str) -> N
     assert command.endswith((f" {right.name}", " '*'"))
 
 
+@pytest.mark.parametrize("missing", [None, "Describe groups", "Describe topics"])
+def test_a_cluster_whose_topic_is_closed(cluster: Secured, tmp_path: Path, missing: str | None) -> None:
+    """What `--source admin` needs, by the option and by a file; the topic is not asked for."""
+    needed = ("Describe groups", "Describe topics")
+    cluster.allow(USER, *(ALL[it] for it in needed if it != missing), DESCRIBE_TOPIC._replace(deny=True))
+    result = doctor(cluster.conf(USER), "--source", "admin", "-o", "ndjson")
+    made = outcomes(result)
+    assert not [it for it in made if TOPIC in it]
+    assert {it: made[f"right: {it}"] for it in needed} == {it: "failed" if it == missing else "ok" for it in needed}
+    bad = [it for it in map(json.loads, result.stdout.splitlines()) if it["outcome"] == "failed"]
+    assert result.exit_code == (0 if missing is None else 3)
+    if missing is not None:
+        (command,) = bad[0]["fix"]
+        assert command.endswith(f"--operation Describe --{missing.split()[1][:-1]} '*'")
+        return
+    assert "described 1 of 1 group" in result.stdout
+    assert "1 topic (" in result.stdout, "the one that the group has committed for"
+    (tmp_path / "kshadow.yaml").write_text("source: admin")
+    conf = [it for name, value in cluster.conf(USER).items() for it in ("-X", f"{name}={value}")]
+    brokers = ("--bootstrap-server", cluster.broker.bootstrap_servers, "--listen", f"127.0.0.1:{free_ports(1)[0]}")
+    table = kshadow("--config", tmp_path / "kshadow.yaml", "doctor", *brokers, *conf[2:])
+    assert table.exit_code == 0
+    assert "All that is needed works. Next: kshadow --config" in table.stdout
+
+
 def test_the_least_rights_suffice_for_what_is_wanted(cluster: Secured) -> None:
     cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
     result = doctor(cluster.conf(USER), "--no-admin", "--no-lag", "-o", "ndjson")

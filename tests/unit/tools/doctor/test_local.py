@@ -200,3 +200,10 @@ def test_a_cluster_of_the_file(tmp_path: Path) -> None:
     given = kshadow("--config", str(file), "doctor", "--bootstrap-server", "127.0.0.1:3", "--timeout", "1")
     assert given.exit_code == 3
     assert "127.0.0.1:3" in given.stdout
+
+
+@pytest.mark.parametrize("wrong", ["--no-admin", "--share-group"])
+def test_what_does_not_go_with_the_admin_api_as_the_source(wrong: str) -> None:
+    options = (wrong, "shards") if wrong == "--share-group" else (wrong,)
+    result = kshadow("doctor", "--bootstrap-server", "localhost:1", "--source", "admin", *options)
+    assert (result.exit_code, f"{wrong} goes with --source topic" in result.stderr) == (2, True)
