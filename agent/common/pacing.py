@@ -1,4 +1,5 @@
-"""When to try again: at intervals, and after failures. Time is an argument (seconds of a clock that runs evenly)."""
+"""When to try again: at intervals, and after failures; and that this process did not run meanwhile. Time is an
+argument (seconds of a clock that runs evenly)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ from typing import Generic, TypeVar
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 60.0
 """After a failure: the first pause, doubled each time up to the last."""
+
+STOOD_STILL_S = 10.0
+"""What comes many times a second, and did not for so long: the process was stopped, or the machine slept, or had far
+too much to do."""
 
 Target = TypeVar("Target", bound=Hashable)
 
@@ -69,3 +74,16 @@ class Backoff(Generic[Target]):
     def remaining_s(self, target: Target, now: float) -> float:
         """How long it is still to be left in peace; 0 if it is not."""
         return max(self._until.get(target, now) - now, 0.0)
+
+
+class StandstillDetector:
+    """Told many times a second that a loop runs, it notices when that stood still: others were not silent then."""
+
+    def __init__(self) -> None:
+        self._ran_s: float | None = None
+
+    def lasted_s(self, now: float) -> float:
+        """The loop runs; how long it had not, 0 where that is no standstill."""
+        before_s, self._ran_s = self._ran_s, now
+        idle_s = 0.0 if before_s is None else now - before_s
+        return idle_s if idle_s >= STOOD_STILL_S else 0.0

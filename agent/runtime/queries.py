@@ -65,7 +65,7 @@ class AgentQueries(ServedQueries):
             return alive
         if not self._loop.is_whole:
             return Health(False, self._to_go())
-        if (problem := self._parts.reading_problem) is not None:
+        if (problem := self._loop.standstill or self._parts.reading_problem) is not None:
             return Health(False, problem)
         return Health(True, "; ".join([self._source_note(), *self._warnings()]))
 

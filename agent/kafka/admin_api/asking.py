@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from agent.common.pacing import Backoff, Interval
+from agent.common.pacing import Backoff, Interval, StandstillDetector
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, Refusal
 
 log = logging.getLogger("kshadow")
@@ -95,6 +95,10 @@ class AdminProcess:
         """When the oldest question was asked (`time.monotonic`) whose answer was not taken yet."""
         return next(iter(self._asked_at.values()), None)
 
+    def excuse(self, now: float) -> None:
+        """Nobody could have taken what came until now."""
+        self._asked_at = dict.fromkeys(self._asked_at, now)
+
     @property
     def exit_code(self) -> int | None:
         """How the process ended, negative by a signal; None while it runs."""
@@ -130,6 +134,7 @@ class AdminSession:
         self._conf, self._wake, self._on_loss = dict(conf), wake, on_loss
         self._process: AdminProcess | None = None
         self._backoff = Backoff[None]()
+        self._standstill = StandstillDetector()
         self.outcomes = Counter(dict.fromkeys(AdminOutcome, 0))
         self.last_refusal: Refusal | None = None
         """Since the last answer."""
@@ -144,6 +149,11 @@ class AdminSession:
 
     def process(self, now: float) -> AdminProcess | None:
         """The process; None in the pause before it is started anew. `now` is `time.monotonic()`."""
+        if self._standstill.lasted_s(now):
+            self.answered_at = now
+            self._mute_since.clear()
+            if self._process is not None:
+                self._process.excuse(now)
         if self._process is not None:
             code = self._process.exit_code
             self._is_stuck |= now - (self._process.waiting_since or now) >= MUTE_S

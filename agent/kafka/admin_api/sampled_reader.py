@@ -31,7 +31,7 @@ from typing import Protocol
 import msgspec
 
 from agent.common import clock
-from agent.common.pacing import Interval
+from agent.common.pacing import Interval, StandstillDetector
 from agent.common.text import named
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.records import LogId, RecordBatch
@@ -203,6 +203,9 @@ class SampledReader:
         self._expected = 0.0
         self._cost_ratio = 1.0
         self._answered_at: float | None = None
+        self._standstill = StandstillDetector()
+        # Until when this process stood still, and for how long; None once all groups were listed since.
+        self._stood_still: tuple[float, float] | None = None
         self._log_id: LogId | None = None
         self._rebalancing: dict[str, int] = {}
         self.sweep_ms = round(SWEEP_S * 1000)
@@ -276,7 +279,14 @@ class SampledReader:
         """Why nothing is current; None while it is."""
         if self._answered_at is None:
             return SourceUnreachable("no answer to a list of groups yet")
-        silent_s = time.monotonic() - self._answered_at
+        now, since = time.monotonic(), self._answered_at
+        if (stood_still := self._stood_still) is not None:
+            since, lasted_s = stood_still
+            if now - since <= STALE_S:
+                return SourceUnreachable(
+                    f"groups are not listed again yet: this process stood still for {lasted_s:.0f} s"
+                )
+        silent_s = now - since
         if silent_s <= STALE_S:
             return None
         refusal = self._session.last_refusal
@@ -338,6 +348,8 @@ class SampledReader:
     # Asking.
 
     def _step(self, now: float) -> None:
+        if lasted_s := self._standstill.lasted_s(now):
+            self._stood_still = now, lasted_s
         process = self._session.process(now)
         if process is None:
             return
@@ -405,14 +417,16 @@ class SampledReader:
         elif self._list.take(it):
             self._pace(self._list, self._list_pauses, it, now)
             if it.groups or not it.refusals:
-                self._answered(now)
+                self._answered(it, now)
                 self._take_list(it, now)
+            if not it.refusals and self._stood_still is not None and it.asked_ms >= self._stood_still[0] * 1000:
+                self._stood_still = None
         elif self._sweep.take(it):
             self._pace(self._sweep, self._sweep_pauses, it, now)
             if it.refusals:
                 self._session.brokers_away()
             else:
-                self._answered(now)
+                self._answered(it, now)
             self._take_sweep(it, now)
         elif it.number in self._questions:
             _, groups = self._questions.pop(it.number)
@@ -425,9 +439,10 @@ class SampledReader:
         pause_s = pauses.after(took_s, self._brokers, self._rate.per_s)
         question.interval.restart_in(max(RETRY_S if it.refusals else 0.0, pause_s - took_s), now)
 
-    def _answered(self, now: float) -> None:
+    def _answered(self, it: AdminAnswer, now: float) -> None:
         self._session.answered(now)
-        self._answered_at = now
+        # Where this process stood still, it may have come long before.
+        self._answered_at = it.answered_ms / 1000
 
     def _take_cluster(self, it: AdminAnswer) -> None:
         self._brokers = max(it.brokers, 1)
@@ -522,7 +537,7 @@ class SampledReader:
             if isinstance(answer, Refusal):
                 self._group_refused(group, status, answer, f"{what} of group {group[:200]!r}", now)
             elif answer is not None:
-                self._answered(now)
+                self._answered(it, now)
                 status.unseen_since_s = None
         refusals = [answer for answer in (described, offsets) if isinstance(answer, Refusal)]
         if any(it.outcome is AdminOutcome.TIMED_OUT for it in refusals):

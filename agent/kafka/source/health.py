@@ -60,6 +60,11 @@ class ReaderHealth:
             return error
         return self._client_error
 
+    def stood_still(self, lasted_s: float) -> None:
+        """This process did not run for so long: what was written meanwhile has yet to be read, as after an outage."""
+        self.error = self.error or SourceUnreachable(f"this process stood still for {lasted_s:.0f} s")
+        self._probe_at = 0.0
+
     def probe_soon(self) -> None:
         """Something is wrong, perhaps: look within a second."""
         self._probe_at = min(self._probe_at, time.monotonic() + _RETRY_S)

@@ -21,6 +21,7 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaError, Message
 
 from agent.common.logs import LIBRDKAFKA
+from agent.common.pacing import StandstillDetector
 from agent.core.records import LogId, RecordBatch
 from agent.kafka.client import CertificateFiles, kafka_errors, new_consumer
 from agent.kafka.source.assignment import Assignment, ChooseStarts, PartitionRule
@@ -79,6 +80,7 @@ class TopicReader:
         self._is_connected = self._closed = self._was_caught_up = False
         self._first_messages: list[Message] = []
         self._health = ReaderHealth(topic, probe_interval_s)
+        self._standstill = StandstillDetector()
         self._properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._health.on_client_error}
         self._files = CertificateFiles(conf)
         self._consumer, self._identity = self._new_clients()
@@ -250,7 +252,10 @@ class TopicReader:
                 self._heed_certificates()
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
-        runs = self._accept(self._consume(deadline))
+        messages = self._consume(deadline)
+        if (lasted_s := self._standstill.lasted_s(time.monotonic())) and self._was_caught_up:
+            self._health.stood_still(lasted_s)
+        runs = self._accept(messages)
         if time.monotonic() >= self._identify_at and self._health.error is None and self._identify():
             runs = []
         if not self._was_caught_up and self.caught_up:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from agent.common.pacing import STOOD_STILL_S
 from agent.config.settings import PLAIN_CLUSTER, GroupSource, LagSettings, ReadSettings
 from agent.core.diagnosis.api import Analyzer, GroupContext, Verdict
 from agent.core.record_time import UNKNOWN
@@ -84,24 +85,32 @@ def test_a_source_some_of_whose_coordinators_are_silent_is_not_healthy() -> None
     parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings))
     reader, now = parts.reader, time.monotonic()
     assert isinstance(reader, SampledReader)
-    scrape, groups = ScrapeReader(parts, ReaderLoop(parts, lambda: None)), {"g": ListedGroup("classic", "Empty")}
+    loop, groups = ReaderLoop(parts, lambda: None), {"g": ListedGroup("classic", "Empty")}
+    scrape = ScrapeReader(parts, loop)
     silent = Refusal(AdminOutcome.TIMED_OUT, "broker 1 does not answer")
 
-    def listed(after_s: float, answer: AdminAnswer) -> None:
-        reader._list._number = answer.number
-        reader._take(answer, now + after_s)
+    def answer(number: int, after_s: float, **parts: Any) -> AdminAnswer:
+        at_ms = round((now + after_s) * 1000)
+        return AdminAnswer(number, at_ms, at_ms, **parts)
 
-    listed(0, AdminAnswer(1, 0, 0, groups=groups))
+    def listed(number: int, after_s: float, **parts: Any) -> None:
+        reader._list._number = number
+        reader._take(answer(number, after_s, **parts), now + after_s)
+
+    listed(1, 0, groups=groups)
     assert scrape.read().healthy
-    listed(1, AdminAnswer(2, 0, 0, groups={"h": ListedGroup("classic", "Empty")}, refusals=(silent,)))
+    others: dict[str, Any] = {"groups": {"h": ListedGroup("classic", "Empty")}, "refusals": (silent,)}
+    listed(2, 1, **others)
     assert scrape.read().healthy
-    listed(2 + STALE_S, AdminAnswer(3, 0, 0, groups={"h": ListedGroup("classic", "Empty")}, refusals=(silent,)))
+    listed(3, 2 + STALE_S, **others)
     assert reader.unanswered == 1
     assert reader.healthy
     assert not scrape.read().healthy
-    listed(3 + STALE_S, AdminAnswer(4, 0, 0, groups=groups))
-    reader._take_group("g", AdminAnswer(5, 0, 0, offsets={"g": FetchedOffsets(())}), now + 4 + STALE_S)
+    listed(4, 3 + STALE_S, groups=groups)
+    reader._take_group("g", answer(5, 4 + STALE_S, offsets={"g": FetchedOffsets(())}), now + 4 + STALE_S)
     assert scrape.read().healthy
+    loop._polled_s = now - STOOD_STILL_S
+    assert not scrape.read().healthy, "nobody asks"
 
 
 def test_the_lag_of_a_group_whose_commits_are_not_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

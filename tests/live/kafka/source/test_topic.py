@@ -20,13 +20,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from agent.common import pacing
 from agent.core.records import RawRecord
 from agent.kafka.source import open_transactions
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.open_transactions import transactional_ids
 from agent.kafka.source.progress import LogBounds, OffsetReset, PartitionCountChanged
-from agent.kafka.source.topic import TopicReader
+from agent.kafka.source.topic import BATCH_RECORDS, TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -112,6 +113,23 @@ def test_offsets_topic_of_a_new_cluster_is_waited_for_and_then_read():
         records = poll_until(reader, lambda: reader.positions[1] == 2)
         assert records == [RawRecord(1, i, 1000 + i, b"k%d" % i, b"v") for i in range(2)]
         assert sum(reader.behind_records.values()) == 0
+
+
+def test_after_this_process_stood_still_what_was_written_meanwhile_has_yet_to_be_read(conf, topic, monkeypatch):
+    """As after SIGSTOP and SIGCONT: it was said to be read to the end while it was not."""
+    with TopicReader(conf, topic=topic) as reader:
+        reader.connect()
+        reader.poll(0.2)
+        assert reader.caught_up
+        monkeypatch.setattr(pacing, "STOOD_STILL_S", 1.0)
+        produce(conf, topic, 3 * BATCH_RECORDS)
+        time.sleep(1.1)
+        reader.poll(0)
+        assert not (reader.healthy and reader.current_partitions[0])
+        monkeypatch.undo()
+        poll_until(reader, lambda: reader.positions[0] == 3 * BATCH_RECORDS)
+        assert reader.healthy
+        assert reader.current_partitions[0]
 
 
 def test_what_others_read_is_read_on_from_there(conf, topic):

@@ -100,10 +100,15 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     def lose() -> list[str]:
         nonlocal now
         caplog.clear()
-        assert session.process(now) is not None
-        now += SILENT_S + 1
+        process = session.process(now)
+        assert process is not None
+        for _ in range(5):
+            assert session.process(now) is process
+            now += SILENT_S / 4
+        now += 1
         assert session.process(now) is None
-        now += 600
+        while session.process(now) is None:
+            now += 1
         return caplog.messages
 
     told = "the process that asks the Admin API has had no answer for 20 s; others are started until one is answered"
@@ -111,6 +116,27 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     session.answered(now)
     assert lose() == [told]
     assert len(losses) == 4
+    session.close()
+
+
+@pytest.mark.usefixtures("process")
+def test_where_this_process_stood_still_nobody_else_was_silent(caplog: pytest.LogCaptureFixture) -> None:
+    """As after SIGSTOP and SIGCONT: what was asked before may be answered yet."""
+    session = AdminSession(NOBODY, lambda: None, lambda: pytest.fail("it goes on with the same"))
+    now = time.monotonic()
+    process = session.process(now)
+    assert process is not None
+    process.ask("list")
+    session.timed_out("g", now)
+    try:
+        for _ in range(2):
+            now += MUTE_S + 15
+            assert session.process(now) is process
+        session.timed_out("g", now)
+        assert session.process(now) is process
+        assert caplog.messages == []
+    finally:
+        session.close()
 
 
 @pytest.mark.usefixtures("process")
@@ -135,28 +161,41 @@ def test_a_process_that_hears_of_some_no_more_is_started_anew(caplog: pytest.Log
     losses: list[None] = []
     session = AdminSession(NOBODY, lambda: None, lambda: losses.append(None))
 
+    at = 0.0
+
+    def pass_until(now: float) -> None:
+        nonlocal at
+        while at < now:
+            at = min(at + 5, now)
+            session.answered(at)  # a list of groups
+            session.process(at)
+
+    def timed_out(whom: str, now: float) -> None:
+        pass_until(now)
+        session.timed_out(whom, now)
+
     def goes_on(now: float) -> bool:
-        session.answered(now)  # a list of groups
+        pass_until(now)
         return session.process(now) is not None
 
     try:
         assert goes_on(0)
-        session.timed_out("g", 0)
-        session.timed_out("h", 0)
-        session.timed_out("g", MUTE_S - 1)
+        timed_out("g", 0)
+        timed_out("h", 0)
+        timed_out("g", MUTE_S - 1)
         session.heard_of("g")
-        session.timed_out("g", MUTE_S + 1)
+        timed_out("g", MUTE_S + 1)
         assert goes_on(MUTE_S + 1), "of g it has been heard"
         session.brokers_away()
-        session.timed_out("h", 2 * MUTE_S)
+        timed_out("h", 2 * MUTE_S)
         assert goes_on(2 * MUTE_S), "a broker was away: it is not the client"
-        session.timed_out("h", 3 * MUTE_S)
+        timed_out("h", 3 * MUTE_S)
         assert not goes_on(3 * MUTE_S)
         (told,) = caplog.messages
         assert told.startswith("the process that asks the Admin API has had no answer about some groups for 45 s; ")
         assert losses == [None]
         assert goes_on(4 * MUTE_S)
-        session.timed_out("h", 4 * MUTE_S)
+        timed_out("h", 4 * MUTE_S)
         assert goes_on(4 * MUTE_S)
         process = session.process(4 * MUTE_S)
         assert process is not None

@@ -5,12 +5,14 @@ On real brokers: `tests.live.runtime.test_admin_mode`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Any
 
 import pytest
 
+from agent.common import pacing
 from agent.kafka.admin_api import asking
 from agent.kafka.admin_api.answers import (
     AdminAnswer,
@@ -56,6 +58,9 @@ class _Process:
         taken, self._answers = self._answers, []
         return taken
 
+    def excuse(self, now: float) -> None:
+        """Nothing is open."""
+
     def close(self) -> None:
         """Nothing to end."""
 
@@ -84,3 +89,22 @@ def test_a_group_that_was_not_answered_at_first_keeps_it_from_being_ready_no_lon
         if reader.caught_up:
             break
     assert (seen[0], seen[-1]) == (1, 0)
+
+
+def test_after_this_process_stood_still_groups_are_to_be_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before is old, and the brokers were not silent."""
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process({}, *given))
+    reader = SampledReader({}, _NothingKnown(), requests_per_s=1000)
+    reader.connect()
+    monkeypatch.setattr(pacing, "STOOD_STILL_S", 0.3)
+    reader.poll(0)
+    assert reader.healthy
+    time.sleep(0.4)
+    reader.poll(0)
+    assert str(reader.last_error) == "groups are not listed again yet: this process stood still for 0 s"
+    monkeypatch.undo()
+    for _ in range(100):
+        reader.poll(0.05)
+        if reader.healthy:
+            break
+    assert reader.healthy
