@@ -115,9 +115,12 @@ def _admin_client(conf: Mapping[str, str]) -> AdminClient:
 
 def _describe(admin: AdminClient, kind: ResourceType, names: Collection[str]) -> dict[str, Entries | KafkaError]:
     """By name its configuration, or why it is not known."""
-    asked = admin.describe_configs([ConfigResource(kind, name) for name in names], request_timeout=ASK_S)
+    resources = [ConfigResource(kind, name) for name in names]
+    # Each broker tells of itself, so librdkafka takes one a call.
+    calls = [[it] for it in resources] if kind is ResourceType.BROKER else [resources]
+    asked = [admin.describe_configs(call, request_timeout=ASK_S) for call in calls]
     out: dict[str, Entries | KafkaError] = {}
-    for resource, answer in asked.items():
+    for resource, answer in (item for answers in asked for item in answers.items()):
         try:
             out[resource.name] = answer.result(2 * ASK_S)
         except KafkaException as error:

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from agent.core.inference.session_settings import SessionSetting
+from agent.kafka.admin_api import session_settings
 from agent.kafka.admin_api.session_settings import SessionSettingsWatch
 
 pytestmark = pytest.mark.usefixtures("process")
@@ -90,6 +93,16 @@ def test_a_broker_without_a_lease_does_not_end_the_process(fenced: str) -> None:
     """
     ended = subprocess.run([sys.executable, "-c", code, fenced], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "no broker coordinates groups\n", "")
+
+
+def test_each_of_several_brokers_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka refuses a question for two of them, so nothing was known of any cluster but those of one broker."""
+    monkeypatch.setattr(session_settings, "ASK_S", 0.2)
+    admin = session_settings._admin_client({"bootstrap.servers": "127.0.0.1:1"})
+    answers = session_settings._describe(admin, ResourceType.BROKER, ["1", "2"])
+    errors = {name: it.code() for name, it in answers.items() if isinstance(it, KafkaError)}
+    assert errors.keys() == {"1", "2"}
+    assert KafkaError._CONFLICT not in errors.values(), "they were asked, and nobody is there"
 
 
 def test_types_whose_timeout_was_told_are_not_said_to_be_unknown(
