@@ -144,8 +144,8 @@ class AdminSession:
         """Whom questions are about that only time out, and since when."""
         self._is_stuck = False
         self._reported: set[AdminOutcome] = set()
-        self._loss_reported = False
-        """Whether one was told to be gone, and nothing was answered since."""
+        self._loss_reported_s: float | None = None
+        """When one was told to be gone; None once something was answered since."""
 
     def process(self, now: float) -> AdminProcess | None:
         """The process; None in the pause before it is started anew. `now` is `time.monotonic()`."""
@@ -161,7 +161,7 @@ class AdminSession:
                 return self._process
             silent_s, whose = (MUTE_S, " about some groups") if self._is_stuck else (SILENT_S, "")
             silent = f"has had no answer{whose} for {silent_s:g} s"
-            self._report_loss(silent if code is None else f"ended with exit code {code}")
+            self._report_loss(silent if code is None else f"ended with exit code {code}", now)
             self._on_loss()
             self.close()
             self._backoff.failed(None, now)
@@ -174,19 +174,21 @@ class AdminSession:
             self._process = AdminProcess(self._conf, self._wake)
         except OSError as error:
             # Out of processes, memory or file descriptors for now.
-            self._report_loss(f"cannot be started ({error.strerror})")
+            self._report_loss(f"cannot be started ({error.strerror})", now)
             self._backoff.failed(None, now)
         return self._process
 
-    def _report_loss(self, how: str) -> None:
+    def _report_loss(self, how: str, now: float) -> None:
         """Say that one is gone: once while brokers are away, however many are started meanwhile."""
-        if not self._loss_reported:
+        if self._loss_reported_s is None:
+            self._loss_reported_s = now
             log.warning("the process that asks the Admin API %s; others are started until one is answered", how)
-        self._loss_reported = True
 
     def answered(self, now: float) -> None:
         """A question was answered."""
-        self._loss_reported = False
+        if self._loss_reported_s is not None:
+            log.info("the Admin API answers again, after %.0f s", now - self._loss_reported_s)
+            self._loss_reported_s = None
         self.outcomes[AdminOutcome.ANSWERED] += 1
         self.answered_at = now
         self.last_refusal = None

@@ -113,7 +113,10 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
     told = "the process that asks the Admin API has had no answer for 20 s; others are started until one is answered"
     assert [lose(), lose(), lose()] == [[told], [], []]
-    session.answered(now)
+    with caplog.at_level("INFO", logger="kshadow"):
+        session.answered(now)
+        session.answered(now)
+    assert [it.partition(", after ")[0] for it in caplog.messages] == ["the Admin API answers again"]
     assert lose() == [told]
     assert len(losses) == 4
     session.close()
