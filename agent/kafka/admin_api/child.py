@@ -203,7 +203,12 @@ def _leaders(admin: AdminClient, reply: Reply) -> None:
 
 
 def _cluster(admin: AdminClient, made_up: list[str], reply: Reply) -> None:
-    """`made_up`: names that no group has. Who may see all groups is told that there is none."""
+    """`made_up`: names that no group has. Who may see all groups is told that there is none.
+
+    Where a broker without a lease answers, which names no brokers, librdkafka (2.16) ends this process, as it does
+    for coordinators (see above); elsewhere nobody asks so. Here it is the only question that tells whether all groups
+    may be listed where there are none yet, or where Describe is granted on the cluster.
+    """
 
     def landed(future: Future[Any]) -> None:
         try:

@@ -397,6 +397,8 @@ class SampledReader:
     def _on_loss(self) -> None:
         for question in (self._list, self._sweep, self._cluster):
             question.drop()
+        if self._log_id is None:
+            self._cluster.interval.restart_in(0.0, time.monotonic())
         self._questions.clear()
         self._scheduler.dropped()
         self._sent_before, self._sent, self._expected = self._sent_before + self._sent, 0, 0.0

@@ -37,9 +37,10 @@ ANSWERS["look"] = ANSWERS["describe"] | ANSWERS["offsets"]
 
 
 class _Process:
-    """Answers at once: for each question the next of its answers, the last of them from then on."""
+    """Answers at once: for each question the next of its answers, the last of them from then on; None ends it."""
 
-    exit_code = waiting_since = None
+    exit_code: int | None = None
+    waiting_since = None
 
     def __init__(self, script: Mapping[str, list[Any]], conf: object, wake: Callable[[], None]) -> None:
         self._script, self._wake, self._numbers = script, wake, count(1)
@@ -48,9 +49,11 @@ class _Process:
     def ask(self, what: str, groups: Iterable[str] = (), topics: Mapping[str, Collection[str]] | None = None) -> int:
         number, now_ms = next(self._numbers), monotonic_ms()
         answers = self._script.get(what, [ANSWERS.get(what, {})])
-        self._answers.append(
-            AdminAnswer(number, now_ms, now_ms, **(answers.pop(0) if len(answers) > 1 else answers[0]))
-        )
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if answer is None:
+            self.exit_code = -6
+        else:
+            self._answers.append(AdminAnswer(number, now_ms, now_ms, **answer))
         self._wake()
         return number
 
@@ -89,6 +92,17 @@ def test_a_group_that_was_not_answered_at_first_keeps_it_from_being_ready_no_lon
         if reader.caught_up:
             break
     assert (seen[0], seen[-1]) == (1, 0)
+
+
+def test_a_process_that_ends_as_it_asks_which_cluster_it_is_keeps_none_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a broker has no lease for a moment; it was not asked again for a minute."""
+    script = {"cluster": [None, ANSWERS["cluster"]]}
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(script, *given))
+    reader = SampledReader({}, _NothingKnown())
+    reader.connect(30)
+    assert reader.log_id is not None
 
 
 def test_after_this_process_stood_still_groups_are_to_be_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
