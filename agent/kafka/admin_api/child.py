@@ -21,6 +21,7 @@ do not say so. Asked for by name they do: so topics that were there before (`top
 from __future__ import annotations
 
 import json
+import logging
 import os
 import resource
 import sys
@@ -94,6 +95,8 @@ def main() -> None:
     """Answer until standard input ends."""
     # An abort is expected here; what it leaves is of no use to anybody.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Answers say what is wrong. What is logged here, as by a login without a token, would come out without its form.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     lock = threading.Lock()
     sent = 0
 

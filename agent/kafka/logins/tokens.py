@@ -62,6 +62,8 @@ class TokenSource:
         self._made_at_s = 0.0
         self.failure: LoginError | None = None
         """Why the last one was not made; None if it was."""
+        self._is_failing = False
+        """Whether it was told that there is none."""
 
     def token(self) -> Token:
         """One that has at least half of its life before it. Raises `LoginError`."""
@@ -87,9 +89,19 @@ class TokenSource:
         try:
             token = self.token()
         except LoginError as error:
-            log.warning("no new token for the login: %s", error)
+            self._tell(error)
             raise
+        self._tell(None)
         return token.text, token.expires_at_s, token.principal
+
+    def _tell(self, failure: LoginError | None) -> None:
+        """Say once that there is no token, and once that there is one again: each client asks every ten seconds."""
+        with self._lock:
+            was_failing, self._is_failing = self._is_failing, failure is not None
+        if failure is not None and not was_failing:
+            log.warning("no new token for the login: %s; it goes on trying", failure)
+        elif failure is None and was_failing:
+            log.info("there is a new token for the login again")
 
 
 @lru_cache(maxsize=64)
