@@ -105,9 +105,9 @@ def main() -> None:
         sent = sum(it["tx"] for it in json.loads(statistics)["brokers"].values())
 
     def reply(number: int, asked_ms: int, **parts: Any) -> None:
-        if not parts.get("refusals"):
-            _said.clear()
         answer = AdminAnswer(number, asked_ms, monotonic_ms(), sent=sent, **parts)
+        if _is_answered(answer):
+            _said.clear()
         line = json.dumps(msgspec.to_builtins(answer, str_keys=True)) + "\n"
         with lock:
             sys.stdout.write(line)
@@ -154,6 +154,12 @@ def main() -> None:
                 _offsets(admin, question["groups"], question["topics"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
+
+
+def _is_answered(answer: AdminAnswer) -> bool:
+    """Whether brokers answered: a question about all groups whole, or one about some for at least one."""
+    groups = [*answer.descriptions.values(), *answer.offsets.values()]
+    return not answer.refusals and (not groups or any(not isinstance(it, Refusal) for it in groups))
 
 
 def _hear(error: KafkaError) -> None:

@@ -25,7 +25,7 @@ from agent.kafka.admin_api.answers import (
     Refusal,
 )
 from agent.kafka.admin_api.asking import MUTE_S, SILENT_S, AdminProcess, AdminSession, parse_answer
-from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each, _positions
+from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each, _is_answered, _positions
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -304,6 +304,19 @@ def test_a_login_without_a_token_is_a_refusal_and_no_trace(capfd: pytest.Capture
             assert asker.exit_code is None
     # Clients that other tests left may say there that their brokers are gone.
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_what_a_connection_said_is_kept_while_nobody_answers() -> None:
+    """So that of the next question it is not only told that time ran out."""
+    silent, described = Refusal(AdminOutcome.TIMED_OUT, "why"), DescribedGroup("classic", "Empty", "", {})
+    parts: list[tuple[dict[str, Any], bool]] = [
+        ({"refusals": (silent,)}, False),
+        ({"groups": {"g": ListedGroup("classic", "Empty")}, "refusals": (silent,)}, False),
+        ({"descriptions": {"g": silent}, "offsets": {"g": silent}}, False),
+        ({"descriptions": {"g": silent, "h": described}}, True),
+        ({"groups": {}}, True),
+    ]
+    assert [_is_answered(AdminAnswer(7, 10, 12, **it)) for it, _ in parts] == [it for _, it in parts]
 
 
 def test_an_answer_that_cannot_be_read_is_a_refusal_and_holds_up_no_other_group() -> None:
