@@ -472,6 +472,10 @@ class SampledReader:
             status = self._groups.get(group)
             if status is None:
                 status = self._groups[group] = _GroupStatus(row)
+            if status.is_missing and group in self._withheld:
+                # Lists show it again, so there may be a right again.
+                self._scheduler.resume(group)
+                moved.append(group)
             before, status.state, status.group_type = status.state, row.state, _type(row.group_type)
             status.is_missing, status.unseen_since_s = False, None
             if status.told_state is None or row.state != before:
@@ -482,13 +486,9 @@ class SampledReader:
                 moved.append(group)
         for group in self._groups.keys() - listed.keys():
             self._unseen(group, self._groups[group], at_ms, now)
-            if it.refusals:
-                continue
-            if group in self._withheld:
-                del self._groups[group]
-                continue
-            self._missed(group, self._groups[group])
-            moved.append(group)
+            if not it.refusals:
+                self._missed(group, self._groups[group])
+                moved.append(group)
         if not it.refusals:
             if self._listed_ms is None:
                 self._cluster.interval.restart_in(0.0, now)

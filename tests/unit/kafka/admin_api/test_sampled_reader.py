@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.common import pacing
-from agent.kafka.admin_api import asking
+from agent.kafka.admin_api import asking, look_scheduler
 from agent.kafka.admin_api.answers import (
     AdminAnswer,
     AdminOutcome,
@@ -103,6 +103,29 @@ def test_a_process_that_ends_as_it_asks_which_cluster_it_is_keeps_none_from_star
     reader = SampledReader({}, _NothingKnown())
     reader.connect(30)
     assert reader.log_id is not None
+
+
+def test_a_group_that_was_deleted_while_there_was_no_right_to_see_it_is_not_missed_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(look_scheduler, "LEAST_SUSPENDED_S", 0.1)
+    denied = {GROUP: Refusal(AdminOutcome.DENIED, "no right")}
+    none = DescribedGroup("classic", "Dead", "", {})
+    dead = {"descriptions": {GROUP: none}, "offsets": {GROUP: FetchedOffsets(())}}
+    script = {
+        "list": [ANSWERS["list"], {"groups": {}}],
+        "look": [ANSWERS["look"], {"descriptions": denied, "offsets": denied}, dead],
+    }
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(script, *given))
+    reader = SampledReader({}, _NothingKnown(), requests_per_s=1000)
+    reader.connect()
+    withheld = []
+    for _ in range(400):
+        reader.poll(0.05)
+        withheld.append(len(reader.withheld))
+        if withheld[-2:] == [1, 0]:
+            break
+    assert withheld[-2:] == [1, 0]
 
 
 def test_after_this_process_stood_still_groups_are_to_be_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
