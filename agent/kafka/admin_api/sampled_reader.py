@@ -202,6 +202,7 @@ class SampledReader:
         # Requests that questions were expected to lead to since the client told last how many there were.
         self._expected = 0.0
         self._cost_ratio = 1.0
+        self._has_caught_up = False
         self._answered_at: float | None = None
         self._standstill = StandstillDetector()
         # Until when this process stood still, and for how long; None once all groups were listed since.
@@ -222,8 +223,8 @@ class SampledReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether every group that there is was asked for once."""
-        return self._listed_ms is not None and self.pending == 0
+        """Whether every group that there was at first was asked for once, whichever came since."""
+        return self._has_caught_up
 
     @property
     def pending(self) -> int:
@@ -355,6 +356,8 @@ class SampledReader:
             return
         for answer in process.take_answers():
             self._take(answer, now)
+        if not self._has_caught_up:
+            self._has_caught_up = self._listed_ms is not None and self.pending == 0
         if not self._tick.due(now):
             return
         # A question for a group of a cluster that has none would make the offsets topic.

@@ -94,6 +94,24 @@ def test_a_group_that_was_not_answered_at_first_keeps_it_from_being_ready_no_lon
     assert (seen[0], seen[-1]) == (1, 0)
 
 
+def test_a_group_that_comes_later_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it was answered for, /readyz was 503, and no group had metrics."""
+    failed, both = {"h": Refusal(AdminOutcome.FAILED, "COORDINATOR_LOAD_IN_PROGRESS")}, ANSWERS["list"]["groups"]
+    later = {"groups": {**both, "h": ListedGroup("classic", "Stable")}}
+    look = {"descriptions": failed, "offsets": failed}
+    script = {"list": [ANSWERS["list"], later], "look": [ANSWERS["look"], look]}
+    script |= {"describe": [{"descriptions": failed}], "offsets": [{"offsets": failed}]}
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(script, *given))
+    reader = SampledReader({}, _NothingKnown(), requests_per_s=1000)
+    reader.connect()
+    for _ in range(200):
+        reader.poll(0.05)
+        if reader.caught_up and reader.pending:
+            break
+    reader.poll(0.2)
+    assert (reader.caught_up, reader.pending) == (True, 1)
+
+
 def test_a_process_that_ends_as_it_asks_which_cluster_it_is_keeps_none_from_starting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
