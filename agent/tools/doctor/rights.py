@@ -119,7 +119,8 @@ def list_groups(request: DoctorRequest, link: AdminConnection, sample: TopicSamp
             f"no group is listed; there is no {OFFSETS_TOPIC} yet, and to ask for a group would make it"
         )
     fix = (right.grant(request),)
-    trial = right.trial(f"described {min(len(groups), MOST_GROUPS)} of {count(len(groups), 'group')} that are listed")
+    listed_groups = f"{min(len(groups), MOST_GROUPS)} of {count(len(groups), 'group')} that are listed"
+    trial = right.trial(f"described {listed_groups}" if groups else "asked for a group, as none is listed")
 
     def ask(group: str) -> None:
         try:
