@@ -171,7 +171,8 @@ class Cause(StrEnum):
         "partitions_changed",
         CauseInfo(
             label="partitions changed",
-            about="A topic that the group reads got more partitions, was created or was deleted.",
+            about="A topic that the group reads got more partitions, was created or was deleted; or a share group's "
+            "state of its partitions was made.",
             because="because the topics or their partitions changed",
             reason="the topics or their partitions changed",
             severity_rank=9,

@@ -78,6 +78,9 @@ class RecordBatch:
     work. Offsets may have gaps (compaction, markers).
 
     A column is a list, or anything else that can be sliced and joined with `+` to another of its kind.
+
+    `leader_epochs` are those of the leaders that appended the records: they never fall, -1 where a record has none.
+    Empty where the source knows none.
     """
 
     partition: int
@@ -85,6 +88,7 @@ class RecordBatch:
     timestamps_ms: Sequence[int]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
+    leader_epochs: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -105,8 +109,8 @@ class RecordBatch:
     @classmethod
     def of(cls, records: Sequence[RawRecord]) -> RecordBatch:
         """One record or more of one partition, as columns: what `records` gives."""
-        _, *columns, _ = map(list, zip(*records, strict=True))
-        return cls(records[0].partition, *columns)
+        _, offsets, timestamps_ms, keys, values, _ = map(list, zip(*records, strict=True))
+        return cls(records[0].partition, offsets, timestamps_ms, keys, values)
 
     def part(self, start: int, stop: int) -> RecordBatch:
         """The records from index `start` on and before `stop`."""
@@ -118,7 +122,7 @@ class RecordBatch:
         return RecordBatch(self.partition, *(mine + theirs for mine, theirs in columns))
 
     def _columns(self) -> tuple[Any, ...]:
-        return self.offsets, self.timestamps_ms, self.keys, self.values
+        return self.offsets, self.timestamps_ms, self.keys, self.values, self.leader_epochs
 
     def records(self) -> Iterator[RawRecord]:
         """Each row as a `RawRecord`."""

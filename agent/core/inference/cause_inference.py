@@ -22,12 +22,14 @@ from typing import NamedTuple
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import (
     departure_times,
+    is_begun_anew,
     kip848_departure_probabilities,
     member_limits,
 )
 from agent.core.inference.facts import (
     NO_COMMITS,
     CommitActivity,
+    CoordinatorChange,
     Departure,
     Evidence,
     Inference,
@@ -324,6 +326,7 @@ def _weigh(
             generations_skipped=facts.skipped_generations > 0,
             silence_share=others.silence_share(_activity(member, facts)),
             others_moved=others.moved_after(member.member_id, _activity(member, facts)),
+            coordinator_change=facts.coordinator_change,
         )
         for member in gone
     }
@@ -355,21 +358,14 @@ def _weigh(
     return posterior, causes
 
 
-class _Others:
-    """What the other members of a generation did, looked at once for all that left it."""
+class _Stayed:
+    """When those committed that stayed and work, looked at once for all that left."""
 
-    def __init__(self, facts: RebalanceFacts) -> None:
-        stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
+    def __init__(self, stayed: Collection[CommitActivity], end_ms: int) -> None:
         intervals = [it.commit_interval_ms for it in stayed if it.commit_interval_ms is not None]
-        self._end_ms = facts.end_ms
+        self._end_ms = end_ms
         self._newest_ms = max((it.last_commit_ms or 0 for it in stayed), default=None)
         self._interval_ms = max(intervals, default=None)
-        moved = [
-            (at_ms, name)
-            for name, it in facts.before.items()
-            if (at_ms := _activity(it, facts).last_moved_ms) is not None
-        ]
-        self._moved = nlargest(2, moved)
 
     def silence_share(self, own: CommitActivity) -> float:
         """How many fall silent as one did though they live: most where those that stayed, and work as well, have not
@@ -380,6 +376,20 @@ class _Others:
         since_ms = own.last_commit_ms + max(intervals, default=P.commit_interval_ms)
         is_long = self._end_ms > since_ms + P.commit_interval_ms
         return P.silence_of_all_share if is_long and self._newest_ms <= since_ms else P.other_silence_share
+
+
+class _Others(_Stayed):
+    """What the other members of a generation did, looked at once for all that left it."""
+
+    def __init__(self, facts: RebalanceFacts) -> None:
+        stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
+        super().__init__(stayed, facts.end_ms)
+        moved = [
+            (at_ms, name)
+            for name, it in facts.before.items()
+            if (at_ms := _activity(it, facts).last_moved_ms) is not None
+        ]
+        self._moved = nlargest(2, moved)
 
     def moved_after(self, member_id: str, own: CommitActivity) -> bool:
         """Whether another member's positions moved on after one's own did."""
@@ -415,6 +425,9 @@ def _departure(
         evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
     if returned:
         evidence["client_is_back"] = True
+    heard_ms, session_ms = max(last or 0, facts.since_ms or 0), member_limits(member).session_ms
+    if is_begun_anew(facts.coordinator_change, heard_ms, session_ms):
+        evidence["coordinator_changed"] = True
     if last is None and facts.since_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     cause, confidence = _tell_apart(probabilities, evidence, least if last is None else P.least_departure_confidence)
@@ -518,16 +531,22 @@ def infer_epoch_change(
     topics_may_have_changed: bool,
     is_first_seen: bool,
     session: SessionSetting | None = None,
+    coordinator_change: CoordinatorChange | None = None,
+    stayed: Collection[CommitActivity] = (),
+    newly_initialized: int = 0,
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
-    `seen_ms`, `expired`, `behind` and `session` are those of `infer_epoch_departures`. `resubscribed`: a member that
-    stayed changed its subscription. `topics_may_have_changed`: it is the epoch after the one before, and their
-    records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change of
-    them then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members that
-    seem to come with it may have been there.
+    `seen_ms` to `behind`, and `session` to `stayed`, are those of `infer_epoch_departures`. `resubscribed`: a member
+    that stayed changed its subscription. `newly_initialized`: so many partitions can a share group give to members
+    only since the last epoch. `topics_may_have_changed`: it is the epoch after the one before, and their records do
+    not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change of them then:
+    the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members that seem to
+    come with it may have been there.
     """
-    departures = infer_epoch_departures(left, activity, at_ms, seen_ms, expired, behind, session)
+    departures = infer_epoch_departures(
+        left, activity, at_ms, seen_ms, expired, behind, session, coordinator_change, stayed
+    )
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
     if joined:
@@ -538,7 +557,10 @@ def infer_epoch_change(
         evidence.append({"kind": "migration", "to": "consumer"})
     if resubscribed:
         causes[Cause.SUBSCRIPTION_CHANGED] = 1.0
-    if not causes and topics_may_have_changed:
+    if not causes and newly_initialized:
+        causes[Cause.PARTITIONS_CHANGED] = P.most_confidence
+        evidence.append({"kind": "partitions_initialized", "partitions": newly_initialized})
+    elif not causes and topics_may_have_changed:
         causes[Cause.PARTITIONS_CHANGED] = P.topics_changed_confidence
         evidence.append({"kind": "nobody_changed"})
     elif not causes:
@@ -558,12 +580,16 @@ def infer_epoch_departures(
     expired: Collection[str],
     behind: Collection[str],
     session: SessionSetting | None = None,
+    coordinator_change: CoordinatorChange | None = None,
+    stayed: Collection[CommitActivity] = (),
 ) -> dict[str, Departure]:
     """By member id, how members left that were removed at `at_ms`. `seen_ms`: when they were heard of last, by id,
     epoch milliseconds. `expired`: ids of those that had left for a restart (member epoch -2) and did not come back
-    within their session. `behind`: ids of those that had not reached the group's target. `session`: what
-    brokers say of the group's sessions."""
+    within their session. `behind`: ids of those that had not reached the group's target. `session`: what brokers say
+    of the group's sessions. `coordinator_change`: the newest of its partition (None: none is known). `stayed`: what
+    those committed that stay and have something to commit, or some of them."""
     at_ms, seen_ms = bounded_ms(at_ms), {name: bounded_ms(it) for name, it in seen_ms.items()}
+    others = _Stayed(stayed, at_ms)
     return {
         member.member_id: _session_expired(member, at_ms)
         if member.member_id in expired
@@ -574,6 +600,8 @@ def infer_epoch_departures(
             seen_ms.get(member.member_id),
             is_behind=member.member_id in behind,
             session=session,
+            coordinator_change=coordinator_change,
+            silence_share=others.silence_share(activity.get(member.member_id, NO_COMMITS)),
         )
         for member in left
     }
@@ -592,15 +620,19 @@ def infer_kip848_departure(
     *,
     is_behind: bool = False,
     session: SessionSetting | None = None,
+    coordinator_change: CoordinatorChange | None = None,
+    silence_share: float = P.other_silence_share,
 ) -> Departure:
     """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
     record of its own was written last (None: not known). `is_behind`: it had not reached the group's target.
-    `session`: what brokers say of the group's sessions (None: nothing)."""
-    found = _kip848_departure(member, activity, at_ms, seen_ms, is_behind, session)
+    `session`: what brokers say of the group's sessions (None: nothing). `coordinator_change`: the newest of its
+    partition (None: none is known). `silence_share`: how many fall silent for another reason before they go."""
+    rest = at_ms, seen_ms, is_behind, session, coordinator_change, silence_share
+    found = _kip848_departure(member, activity, *rest)
     seldom = _as_seldom(activity, at_ms)
     if seldom == activity:
         return found
-    return _agreed_departure(found, _kip848_departure(member, seldom, at_ms, seen_ms, is_behind, session))
+    return _agreed_departure(found, _kip848_departure(member, seldom, *rest))
 
 
 def _kip848_departure(
@@ -610,14 +642,26 @@ def _kip848_departure(
     seen_ms: int | None,
     is_behind: bool,
     session: SessionSetting | None,
+    coordinator_change: CoordinatorChange | None,
+    silence_share: float,
 ) -> Departure:
     evidence = _commit_gap_of(member, activity, at_ms)
     if session is not None and member.session_timeout_ms is None:
         evidence["group_session_timeout_ms"] = session.timeout_ms
+    session_ms = member.session_timeout_ms or (session or SessionSetting()).timeout_ms
+    if is_begun_anew(coordinator_change, max(activity.last_commit_ms or 0, seen_ms or 0), session_ms):
+        evidence["coordinator_changed"] = True
     if activity.last_commit_ms is None and seen_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     probabilities = kip848_departure_probabilities(
-        member, activity, seen_ms, at_ms, is_behind=is_behind, session=session
+        member,
+        activity,
+        seen_ms,
+        at_ms,
+        is_behind=is_behind,
+        session=session,
+        coordinator_change=coordinator_change,
+        silence_share=silence_share,
     )
     least = P.least_traceless_confidence if activity.last_commit_ms is None else P.least_departure_confidence
     cause, confidence = _tell_apart(probabilities, evidence, least)

@@ -58,7 +58,7 @@ from math import exp
 from typing import NamedTuple
 
 from agent.core.causes import Cause
-from agent.core.inference.facts import CommitActivity
+from agent.core.inference.facts import CommitActivity, CoordinatorChange
 from agent.core.inference.parameters import PARAMETERS as P
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.client_libraries import (
@@ -132,6 +132,7 @@ def departure_times(
     generations_skipped: bool,
     silence_share: float = P.other_silence_share,
     others_moved: bool = True,
+    coordinator_change: CoordinatorChange | None = None,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
@@ -139,8 +140,9 @@ def departure_times(
     it (None: as `since_ms`), `client_returned` whether the same client is there again, `generations_skipped` whether
     generations came between that never completed, `usual_interval_ms` how often members of its group commit (None:
     not known), `silence_share` how many fall silent for another reason before they go, `others_moved` whether
-    another's positions moved on after its own did. Times are epoch milliseconds. Shares are those of all departures,
-    so the causes' are to be compared.
+    another's positions moved on after its own did, `coordinator_change` the newest of the group's partition (None:
+    none is known). Times are epoch milliseconds. Shares are those of all departures, so the causes' are to be
+    compared.
     """
     limits, last = member_limits(member), activity.last_commit_ms
     joined_ms = since_ms if joined_ms is None else joined_ms
@@ -158,6 +160,8 @@ def departure_times(
     if not out and last is not None:
         falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
         out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
+    begun_anew = _times_after_change(coordinator_change, max(last or 0, since_ms or 0), limits.session_ms)
+    out[Cause.SESSION_TIMEOUT] = (*out.get(Cause.SESSION_TIMEOUT, ()), *begun_anew)
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped.
@@ -208,6 +212,22 @@ def return_probability(cause: Cause, within_ms: float) -> float:
 def scale_times(times: DepartureTimes, factor: float) -> DepartureTimes:
     """The same times, more or less usual."""
     return tuple(UniformInterval(share * factor, low, high) for share, low, high in times)
+
+
+def is_begun_anew(change: CoordinatorChange | None, last_ms: int, session_ms: int) -> bool:
+    """Whether another coordinator may have begun a member's session anew that was heard of last at `last_ms`: before
+    that, it had not run out."""
+    return change is not None and last_ms < change.until_ms and change.since_ms <= last_ms + session_ms
+
+
+def _times_after_change(change: CoordinatorChange | None, last_ms: int, session_ms: int) -> DepartureTimes:
+    """When a session runs out that was begun anew since `last_ms`."""
+    if change is None or not is_begun_anew(change, last_ms, session_ms):
+        return ()
+    # Brokers' clocks differ.
+    earliest_ms = max(min(change), last_ms) + session_ms - P.timer_precision_ms
+    latest_ms = min(change.until_ms, last_ms + session_ms + P.longest_without_coordinator_ms) + session_ms
+    return (UniformInterval(1.0, earliest_ms, latest_ms + P.log_time_tolerance_ms),)
 
 
 def _commit_interval_ms(activity: CommitActivity) -> int:
@@ -360,15 +380,19 @@ def kip848_departure_probabilities(
     *,
     is_behind: bool = False,
     session: SessionSetting | None = None,
+    coordinator_change: CoordinatorChange | None = None,
+    silence_share: float = P.other_silence_share,
 ) -> dict[Cause, float]:
     """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and was heard of last, but
     for its commits, at `seen_ms` (None: not known; there is a commit then). `is_behind`: it had not reached the
     group's target yet.
 
     Its session timeout is the broker's and not in the log: `session`, or where that is None most likely the default.
-    A commit does not renew it.
+    A commit does not renew it; another coordinator begins it anew (`coordinator_change`: the newest of the group's
+    partition, None: none is known). `silence_share` is how many fall silent for another reason before they go.
     """
     usual = session or SessionSetting()
+    session_ms = member.session_timeout_ms or usual.timeout_ms
     interval, precision = _commit_interval_ms(activity), P.timer_precision_ms
     library, committed = library_named(member.client_library), activity.last_commit_ms
     last = max(it for it in (committed, seen_ms) if it is not None)
@@ -378,7 +402,7 @@ def kip848_departure_probabilities(
         works, silent = 1 - P.falls_idle_share, UniformInterval(P.falls_idle_share, last, max(at_ms, last + interval))
         out[Cause.MEMBER_LEFT] = (*scale_times(close_times(last, interval, library), works), silent)
         out[Cause.SESSION_TIMEOUT] = scale_times(_kip848_session_expiry_times(member, session, last, interval), works)
-        if at_ms > last + (member.session_timeout_ms or usual.timeout_ms):
+        if at_ms > last + session_ms:
             out[Cause.SESSION_TIMEOUT] += (silent,)
     else:
         # One that commits and did not since then died about then; of another it may be at any time since.
@@ -388,6 +412,13 @@ def kip848_departure_probabilities(
         idle = P.idle_member_share
         works = 1.0 if committed is None else idle + (1 - idle) * exp(-max(at_ms - last, 0) / interval)
         out[Cause.MEMBER_LEFT] = (UniformInterval(works, last, max(at_ms, last + interval)),)
+        if committed is None and session is None and member.session_timeout_ms is None:
+            # The moment alone tells, and not by a limit that is only assumed.
+            until_ms = max(at_ms, last + session_ms)
+            expires_ms = last + P.kip848_shortest_session_timeout_ms - precision
+            out[Cause.SESSION_TIMEOUT] = (UniformInterval(1.0, expires_ms, until_ms),)
+            out[Cause.MEMBER_LEFT] = (UniformInterval(1.0, last, until_ms),)
+    out[Cause.SESSION_TIMEOUT] += _times_after_change(coordinator_change, last, session_ms)
     if member.rebalance_timeout_ms is not None and library.stall_end is StallEnd.REBALANCE_TIMEOUT:
         poll, since = member.rebalance_timeout_ms, last if committed is None else committed
         polled = _earliest_last_poll_ms(since, interval)
@@ -414,8 +445,10 @@ def kip848_departure_probabilities(
         likely[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
         likely.pop(Cause.POLL_TIMEOUT, None)
     else:
-        other = P.other_silence_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
-        likely[Cause.UNKNOWN_DEPARTURE] = other
+        # Who never committed, or whose next commit was not due, did not fall silent.
+        fell_silent = committed is not None and at_ms > committed + interval
+        silent_share = silence_share if fell_silent else P.other_silence_share
+        likely[Cause.UNKNOWN_DEPARTURE] = silent_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
     total = sum(likely.values())
     return {cause: share / total for cause, share in likely.items()}
 

@@ -31,6 +31,14 @@ class CommitActivity(NamedTuple):
 NO_COMMITS = CommitActivity(None, None)
 
 
+class CoordinatorChange(NamedTuple):
+    """That a group's partition got another leader: it took over the group, and began all members' sessions anew, at
+    some time from the last record of the leader before to its own first one (epoch milliseconds)."""
+
+    since_ms: int
+    until_ms: int
+
+
 LATEST_MS = 1 << 50
 """Nothing is reckoned with later times, nor with any before 0. A stranger's record may hold any of 64 bits; floats
 tell milliseconds apart up to here."""
@@ -83,7 +91,8 @@ class RebalanceFacts:
     follow; `skipped_generations` those that never completed. `cooperative`: members keep what they have through a
     rebalance. `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
-    `is_first_seen`: the log lacks the generation before, so nothing can be compared.
+    `is_first_seen`: the log lacks the generation before, so nothing can be compared. `coordinator_change` is the
+    newest of the group's partition (None: none is known).
     """
 
     before: Mapping[str, Member]
@@ -104,3 +113,4 @@ class RebalanceFacts:
     joined_ms: int | None = None
     known_departures: Mapping[str, Departure] = field(default_factory=dict)
     is_first_seen: bool = False
+    coordinator_change: CoordinatorChange | None = None

@@ -50,7 +50,7 @@ class InferenceParameters:
     """Session timeout of groups of KIP-848's kind, which the log does not hold. Default:
     group.consumer.session.timeout.ms. Weight 0."""
 
-    kip848_usual_session_share: float = 0.9
+    kip848_usual_session_share: float = 0.85
     """How many groups have that one; the others any from the shortest to the longest. Chosen."""
 
     kip848_known_session_share: float = 0.98
@@ -103,6 +103,9 @@ class InferenceParameters:
 
     restart_ms: int = 30_000
     """A client that went and is started again is back by then. Chosen. Weight 0."""
+
+    longest_without_coordinator_ms: int = 600_000
+    """So long a group may have no coordinator: a broker that was killed recovers its logs. Chosen."""
 
     idle_poll_ms: int = 6_000
     """So much later than its last commit a client may have polled: it had nothing to commit. Chosen: an

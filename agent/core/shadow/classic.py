@@ -17,7 +17,7 @@ from agent.common.interning import share_texts_and_numbers
 from agent.core.causes import Cause
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import Departure, RebalanceFacts, bounded_ms
+from agent.core.inference.facts import CoordinatorChange, Departure, RebalanceFacts, bounded_ms
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.stopped_time import stopped_partition_ms
 from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
@@ -202,8 +202,15 @@ class ClassicGroup:
         """Whether the log has shown offsets only, and no record of the group itself."""
         return self.generation == SIMPLE_GENERATION and not self.members
 
-    def replay(self, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets) -> list[Transition]:
-        """Apply one record: what it changed, the rebalance first."""
+    def replay(
+        self,
+        value: GroupMetadataValue,
+        at: LogPosition,
+        offsets: CommittedOffsets,
+        coordinator_change: CoordinatorChange | None = None,
+    ) -> list[Transition]:
+        """Apply one record: what it changed, the rebalance first. `coordinator_change`: the newest of its
+        partition."""
         self.version += 1
         old, joined_ms = self.members, self.state_since_ms
         previous = None if self.is_simple else self.generation
@@ -221,7 +228,7 @@ class ClassicGroup:
             return self._same_generation(old, changes, at)
         if value.generation == 0 and not self.members and not old:
             return []
-        out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets)
+        out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets, coordinator_change)
         self.pace.begin_generation(at.timestamp_ms, self.members.values(), self.name, offsets)
         members = self.members.values()
         if any(
@@ -261,6 +268,7 @@ class ClassicGroup:
         value: GroupMetadataValue,
         at: LogPosition,
         offsets: CommittedOffsets,
+        coordinator_change: CoordinatorChange | None,
     ) -> list[Transition]:
         generation = value.generation
         skipped = 0
@@ -309,6 +317,7 @@ class ClassicGroup:
             notice_ms=self.pace.notice_ms,
             known_departures=self._told_before,
             is_first_seen=is_first_seen,
+            coordinator_change=coordinator_change,
         )
         inferred = infer_rebalance(facts)
         if (took := notice_time_ms(facts, inferred)) is not None:

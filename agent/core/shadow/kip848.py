@@ -8,16 +8,18 @@ are collected until the epoch, and come out with it as one rebalance.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import CommitActivity, Departure
+from agent.core.inference.facts import CommitActivity, CoordinatorChange, Departure
+from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import (
     NOT_RECOGNIZED,
@@ -188,6 +190,8 @@ class EpochGroup:
         self._libraries: tuple[int, Mapping[str, set[str]]] = (-1, {})
         self.session: SessionSetting | None = None
         """What brokers say of the group's sessions: no state, the mirror asks before each record."""
+        self.coordinator_change: CoordinatorChange | None = None
+        """The newest of the group's partition: no state either."""
         # Of the classic group that this one was: its members, until the first epoch after, and its generation,
         # until the targets that stand for its assignment.
         self._before: Mapping[str, Member] = {}
@@ -199,7 +203,7 @@ class EpochGroup:
         """Set what is no state."""
         self._targets.slots_of = self._target_slots
         self._libraries = (-1, {})
-        self.session = None
+        self.session = self.coordinator_change = None
 
     def fork(self) -> Self:
         """Another that stands as this one does, to be replayed on while this one stays as it is."""
@@ -474,6 +478,9 @@ class EpochGroup:
             is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
             topics_may_have_changed=not same_topics and (previous is None or epoch == previous + 1),
             session=self.session,
+            coordinator_change=self.coordinator_change,
+            stayed=self._stayed(names, offsets),
+            newly_initialized=self._take_newly_initialized(),
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
         self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
@@ -492,6 +499,10 @@ class EpochGroup:
     def _read_epoch_record(self, value: Any) -> None:
         """Take what only one type's epoch record holds."""
 
+    def _take_newly_initialized(self) -> int:
+        """How many partitions can be given to members only since the last epoch: of share groups alone."""
+        return 0
+
     @property
     def is_migrating(self) -> bool:
         """Whether members left without an epoch after it: only a migration to a classic group writes that."""
@@ -506,8 +517,23 @@ class EpochGroup:
         left = self.departed_members()
         activity = self._activities(left, offsets)
         return infer_epoch_departures(
-            left, activity, at_ms, self._pending.seen_ms, self._expired(), self._behind(), self.session
+            left,
+            activity,
+            at_ms,
+            self._pending.seen_ms,
+            self._expired(),
+            self._behind(),
+            self.session,
+            self.coordinator_change,
         )
+
+    def _stayed(self, names: TopicNames, offsets: CommittedOffsets) -> Collection[CommitActivity]:
+        """What some of the members committed that others have left; nothing where none did."""
+        if not (self._pending.left or self._vacated):
+            return ()
+        some = nsmallest(PARAMETERS.remaining_sampled, self.records.keys() - self._pending.joined.keys())
+        working = (it for name in some if (it := self._member(self.records[name], names)).partitions)
+        return self._activities(working, offsets).values()
 
     def _activities(self, members: Iterable[Member], offsets: CommittedOffsets) -> dict[str, CommitActivity]:
         """By member id, what each committed."""
@@ -666,6 +692,8 @@ class ShareGroup(EpochGroup):
                 str, MemberRecords[ShareGroupMemberMetadataValue, ShareGroupCurrentMemberAssignmentValue]
             ],
             "_targets": TargetAssignments[Uuid, TargetAssignmentMemberValue],
+            "_initialized": int,
+            "_newly_initialized": int,
         }
     )
 
@@ -680,6 +708,22 @@ class ShareGroup(EpochGroup):
     }
 
     stable = CONSUMER_MEMBER_STABLE
+
+    def __init__(self, name: str, at: LogPosition, before: ClassicGroup | None = None) -> None:
+        # Partitions of which the state is there, so that members are given them; and of those, how many since the
+        # last epoch.
+        self._initialized = self._newly_initialized = 0
+        super().__init__(name, at, before)
+
+    def _apply_own_record(self, role: str, value: Any) -> None:
+        assert role == "topics", "no other role is a share group's own"
+        before = self._initialized
+        self._initialized = 0 if value is None else sum(len(it.partitions) for it in value.initialized_topics)
+        self._newly_initialized += max(self._initialized - before, 0)
+
+    def _take_newly_initialized(self) -> int:
+        taken, self._newly_initialized = self._newly_initialized, 0
+        return taken
 
     def _state(self) -> GroupState:
         return resting_state(len(self.records))

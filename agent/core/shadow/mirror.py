@@ -6,7 +6,7 @@ same transitions. Partitions share nothing, so any number of them may be mirrore
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from copy import copy
@@ -16,6 +16,7 @@ from traceback import extract_tb
 from typing import ClassVar, NamedTuple, cast
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
+from agent.core.inference.facts import CoordinatorChange, bounded_ms
 from agent.core.inference.origin_evidence import NOTHING, PartitionOrigins
 from agent.core.inference.origins import OriginSource
 from agent.core.inference.session_settings import SessionSetting
@@ -80,6 +81,9 @@ class PartitionMirror:
             "names": dict[Uuid, str],
             "origins": PartitionOrigins,
             "next_offset": int,
+            "_leader_epoch": int,
+            "_newest_ms": int,
+            "coordinator_change": CoordinatorChange | None,
             "record_counts": Counter[str],
             "error_counts": Counter[str],
         }
@@ -109,6 +113,11 @@ class PartitionMirror:
         """Raised where `names` changes."""
         self.next_offset = 0
         """The offset behind the last record that was replayed."""
+        # Of the last record that was replayed as part of a batch; -1: not known.
+        self._leader_epoch = -1
+        self._newest_ms = -1
+        self.coordinator_change: CoordinatorChange | None = None
+        """The newest that the records show, where they have their leaders' epochs."""
         self.record_counts: Counter[str] = Counter()
         """Records by type; what cannot be decoded is in `error_counts` instead."""
         self.error_counts: Counter[str] = Counter()
@@ -141,13 +150,15 @@ class PartitionMirror:
         take all of them for commits of known positions, which is by far the fastest.
         """
         keys, values = batch.keys, batch.values
+        if batch.leader_epochs:
+            stop = self._note_leader(batch, start, stop)
         gone = self._gone()
         if in_bulk and not gone:
             is_part = start or stop < len(keys)
             some = (keys[start:stop], values[start:stop]) if is_part else (keys, values)
             if self.offsets.put_known_batch(*some):
                 self.record_counts[OFFSET_COMMIT] += stop - start
-                self.next_offset = batch.offsets[stop - 1] + 1
+                self.next_offset, self._newest_ms = batch.offsets[stop - 1] + 1, batch.timestamps_ms[stop - 1]
                 return stop, []
         put, commits, known_in_a_row = self.offsets.put_known, 0, 0
         # After so many known ones the others may be known as well: a quarter, so that it is not tried too often.
@@ -179,8 +190,19 @@ class PartitionMirror:
                 break
             gone = self._gone()
         self.record_counts[OFFSET_COMMIT] += commits
-        self.next_offset = batch.offsets[index] + 1
+        self.next_offset, self._newest_ms = batch.offsets[index] + 1, batch.timestamps_ms[index]
         return index + 1, transitions
+
+    def _note_leader(self, batch: RecordBatch, start: int, stop: int) -> int:
+        """Note who leads the partition as of index `start`; the index of the first record behind that another leader
+        appended, at most `stop`."""
+        epochs = batch.leader_epochs
+        if (epoch := epochs[start]) > self._leader_epoch:
+            if self._leader_epoch >= 0:
+                times = bounded_ms(self._newest_ms), bounded_ms(batch.timestamps_ms[start])
+                self.coordinator_change = CoordinatorChange(*times)
+            self._leader_epoch = epoch
+        return stop if epochs[stop - 1] <= epoch else bisect_right(epochs, epoch, start, stop)
 
     def replay(self, record: RawRecord) -> list[Transition]:
         """Apply one record: the transitions that it shows, in order. Never raises for bad bytes: see `rejects`."""
@@ -278,6 +300,8 @@ class PartitionMirror:
         for topic_id, name in fork.names.maps[0].items():
             self._learn_name(cast(Uuid, topic_id), name)
         self.names_version, self.next_offset = fork.names_version, fork.next_offset
+        self._leader_epoch, self._newest_ms = fork._leader_epoch, fork._newest_ms
+        self.coordinator_change = fork.coordinator_change
         self.record_counts.update(fork.record_counts)
         self.error_counts.update(fork.error_counts)
 
@@ -338,7 +362,7 @@ class PartitionMirror:
             made.notes.add(
                 "tombstone_with_members", f"deleted with {len(leaving.members)} members, then made anew", at
             )
-        changes = made.replay(value, at, self.offsets)
+        changes = made.replay(value, at, self.offsets, self.coordinator_change)
         if group is None or leaving is not None:
             out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= FIRST_GENERATION))
         return out + changes
@@ -393,14 +417,18 @@ class PartitionMirror:
                 return self._delete_group(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete_group(name, group, at)
-            group.session = self.session_of(name, group.group_type)
+            self._inform(group)
             return group.replay(key_type, member_id, None, at, self.names, self.offsets)
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
             group, out = self._create_epoch_group(name, cls, role, group, at)
-        group.session = self.session_of(name, group.group_type)
+        self._inform(group)
         return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
+
+    def _inform(self, group: EpochGroup) -> None:
+        group.session = self.session_of(group.name, group.group_type)
+        group.coordinator_change = self.coordinator_change
 
     def session_of(self, name: str, group_type: str) -> SessionSetting | None:
         """What brokers say of a group's sessions, were it of that type; None where nobody asked them."""

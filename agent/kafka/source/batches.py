@@ -30,7 +30,7 @@ from agent.kafka.source.problems import ProblemKind, SegmentProblem
 from agent.kafka.source.unpacking import Oversized, unpack
 
 _CHUNK_BYTES = 1 << 22
-_HEAD = struct.Struct(">qi4xb4xh")  # base offset, length, magic, attributes
+_HEAD = struct.Struct(">qiib4xh")  # base offset, length, leader epoch (of magic 2), magic, attributes
 _PREFIX_BYTES = 12  # what precedes the bytes that `length` counts
 _LEAST_LENGTH = {0: 14, 1: 22, 2: 49}  # an empty frame of each magic
 # No broker takes such a batch (message.max.bytes is 1 MiB unless raised): beyond it, a length is damage.
@@ -134,6 +134,8 @@ class BatchReader:
         """Where in the file the batch that came last begins."""
         self.is_large = False
         """Whether it has more records, perhaps, than are to be held at once."""
+        self.leader_epoch = -1
+        """Of the leader that appended it; -1 where its magic has none."""
 
     def __iter__(self) -> Iterator[Batch | SegmentProblem]:
         try:
@@ -168,7 +170,7 @@ class BatchReader:
                 if have < head_bytes:
                     yield self._shrunk(at)
                     return
-            base, length, magic, attributes = unpack(buffer, here)
+            base, length, epoch, magic, attributes = unpack(buffer, here)
             end = here + _PREFIX_BYTES + length
             if not (magic == 2 and length >= 49 and end <= have and least <= base <= most):
                 problem = self._frame_problem(at + here, base, length, magic)
@@ -195,7 +197,7 @@ class BatchReader:
             else:
                 batch = LegacyMessage(frame, magic)
                 sound = batch.validate_crc()
-            self.position = at + here
+            self.position, self.leader_epoch = at + here, epoch if magic == 2 else -1
             if sound:
                 if magic == 2 and attributes & CODEC:
                     try:
@@ -308,7 +310,7 @@ class BatchReader:
                 if found.start() >= _CHUNK_BYTES or found.start() + _HEAD.size > len(chunk):
                     break
                 at = position + found.start()
-                base, length, _, _ = _HEAD.unpack_from(chunk, found.start())
+                base, length, *_ = _HEAD.unpack_from(chunk, found.start())
                 in_order = max(self._last_base + 1, self._least_offset) <= base <= self._most_offset
                 if not in_order or not _LEAST_LENGTH[2] <= length <= min(left, self._size - at - _PREFIX_BYTES):
                     continue
@@ -342,7 +344,7 @@ class BatchReader:
                 return self._size
             if len(head) < _HEAD.size:
                 return position + _HEAD.size
-            _, length, magic, _ = _HEAD.unpack(head)
+            _, length, _, magic, _ = _HEAD.unpack(head)
             if magic not in _LEAST_LENGTH or not _LEAST_LENGTH[magic] <= length <= _MOST_LENGTH:
                 return position
             position += _PREFIX_BYTES + length
@@ -358,7 +360,7 @@ class BatchReader:
         head = os.pread(self._file.fileno(), _HEAD.size, position)
         if len(head) < _HEAD.size or self._is_zero(position):
             return True  # nothing there to go wrong with
-        _, length, magic, _ = _HEAD.unpack(head)
+        _, length, _, magic, _ = _HEAD.unpack(head)
         return magic in _LEAST_LENGTH and _LEAST_LENGTH[magic] <= length <= _MOST_LENGTH
 
     def _is_zero(self, position: int) -> bool:

@@ -28,6 +28,13 @@ def record_batches_of(messages: list[Message]) -> list[RecordBatch]:
                 [timestamp_ms for _, timestamp_ms in map(Message.timestamp, rows)],
                 list(map(Message.key, rows)),
                 list(map(Message.value, rows)),
+                OffsetColumn(rows, _leader_epoch),
             )
         )
     return runs
+
+
+def _leader_epoch(message: Message) -> int:
+    """-1 where the broker tells none."""
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else epoch

@@ -102,9 +102,11 @@ class PartitionLog:
                     )
 
     def committed(self) -> Iterator[RecordBatch | SegmentProblem]:
-        """Runs of at most `MAX_BATCH_RECORDS` records: no markers, nothing of aborted or open transactions."""
+        """Runs of at most `MAX_BATCH_RECORDS` records, each of one leader: no markers, nothing of aborted or open
+        transactions."""
         outcomes: _Outcomes | None = None
         pending: list[Record] = []
+        epoch = -1
         for walk, batch, expected in self._batches():
             problem: SegmentProblem | None
             if isinstance(batch, SegmentProblem):
@@ -117,22 +119,23 @@ class PartitionLog:
                         outcomes = self._outcomes()
                     if not _is_committed(outcomes, batch):
                         continue
+                if walk.is_large or walk.leader_epoch != epoch:
+                    yield from self._runs(pending, epoch)
+                    pending, epoch = [], walk.leader_epoch
                 if walk.is_large:
-                    yield from self._runs(pending)
-                    pending = []
                     for portion in _portions(walk, batch, expected):
-                        yield from (portion,) if isinstance(portion, SegmentProblem) else self._runs(portion)
+                        yield from (portion,) if isinstance(portion, SegmentProblem) else self._runs(portion, epoch)
                     continue
                 problem = _take(pending, walk, batch, expected)
                 if problem is None:
                     if whole := len(pending) - len(pending) % MAX_BATCH_RECORDS:
-                        yield from self._runs(pending[:whole])
+                        yield from self._runs(pending[:whole], epoch)
                         del pending[:whole]
                     continue
-            yield from self._runs(pending)
+            yield from self._runs(pending, epoch)
             pending = []
             yield problem
-        yield from self._runs(pending)
+        yield from self._runs(pending, epoch)
 
     def _batches(self) -> Iterator[tuple[BatchReader, Batch | SegmentProblem, int]]:
         """Each batch with records still to come: its walk, the batch, the least offset not seen before.
@@ -158,7 +161,7 @@ class PartitionLog:
                     yield walk, batch, expected
                     expected = following
 
-    def _runs(self, records: list[Record]) -> Iterator[RecordBatch]:
+    def _runs(self, records: list[Record], leader_epoch: int) -> Iterator[RecordBatch]:
         for start in range(0, len(records), MAX_BATCH_RECORDS):
             rows = records[start : start + MAX_BATCH_RECORDS]
             timestamps = list(map(_TIMESTAMP, rows))
@@ -170,6 +173,7 @@ class PartitionLog:
                 timestamps,
                 list(map(_KEY, rows)),
                 list(map(_VALUE, rows)),
+                [leader_epoch] * len(rows),
             )
 
     def _outcomes(self) -> _Outcomes:

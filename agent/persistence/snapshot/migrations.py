@@ -28,7 +28,7 @@ from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 
-FORMAT = 12
+FORMAT = 13
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -76,6 +76,13 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
     9: tuple(Added(group, "_topics_hash", int) for group in (ConsumerGroup, ShareGroup, StreamsGroup)),
     10: (Added(GroupView, "offsets_seen_ms", lambda: None),),
     12: (Added(StreamsGroup, "_sources", dict),),
+    13: (
+        Added(PartitionMirror, "_leader_epoch", lambda: -1),
+        Added(PartitionMirror, "_newest_ms", lambda: -1),
+        Added(PartitionMirror, "coordinator_change", lambda: None),
+        Added(ShareGroup, "_initialized", int),
+        Added(ShareGroup, "_newly_initialized", int),
+    ),
 }
 """By the version that they came with: what changed since the version before."""
 

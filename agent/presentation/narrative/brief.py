@@ -137,7 +137,7 @@ def _sure(scene: StoryContext) -> list[str]:
         out.insert(0, f"{capitalized(certainty(min(*inferred, 0.99)))} ({percent_range(inferred)}): {what}.")
     if unknown:
         out.insert(0, f"Unknown: why {count(unknown, 'member')} left.")
-    if (assumed := assumed_session(left, scene)) is not None:
+    if (assumed := assumed_session([it for it in totals.departures if not it.observed], scene)) is not None:
         out.append(assumed)
     if not scene.has_broker_log:
         out.append(f"For the broker's own reasons, add --broker-log PATH{' to the agent' * scene.asked.of_agent}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent.core.causes import UNKNOWN_CAUSES, cause_info
+from agent.core.causes import UNKNOWN_CAUSES, Cause, cause_info
 from agent.core.inference.parameters import PARAMETERS
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Rebalance
@@ -49,7 +49,7 @@ def confidence_text(scene: StoryContext) -> str | None:
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
     out += _least_sure(members, scene.calendar)
-    if (assumed := assumed_session(members, scene)) is not None:
+    if (assumed := assumed_session([it for it in totals.departures if not it.observed], scene)) is not None:
         out += f" {assumed}"
     if unknown:
         out += f" Why {count(unknown, 'member')} left is not known."
@@ -64,9 +64,16 @@ def _is_inferred(it: Departure | Rebalance) -> bool:
     return not it.observed and 0 < it.confidence < 1
 
 
-def assumed_session(inferred: Iterable[Departure], scene: StoryContext) -> str | None:
-    """That a session timeout was assumed, where what is inferred of any of these rests on it."""
-    gaps = [item for it in inferred for item in it.evidence if item.get("kind") == "commit_gap"]
+def assumed_session(departures: Iterable[Departure], scene: StoryContext) -> str | None:
+    """That a session timeout was assumed, where what is inferred of any of these rests on it, or it is not known of
+    one whether that timed out."""
+    gaps = [
+        item
+        for it in departures
+        for item in it.evidence
+        if item.get("kind") == "commit_gap"
+        and (it.cause not in UNKNOWN_CAUSES or Cause.SESSION_TIMEOUT in str(item.get("candidates")))
+    ]
     if all(it.get("session_timeout_ms") or it.get("group_session_timeout_ms") for it in gaps):
         return None
     usual = duration(PARAMETERS.kip848_session_timeout_ms)

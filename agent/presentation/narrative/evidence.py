@@ -37,6 +37,7 @@ EPOCH_FROM_MS = 10**11
 MAX_POLL_INTERVAL = "max.poll.interval.ms"
 SESSION_TIMEOUT = "session.timeout.ms"
 GROUP_SESSION = "the group's session timeout"
+BEGUN_ANEW = "begun anew as a coordinator took over the group"
 
 
 def departure_evidence(gone: Sequence[Departure]) -> list[str]:
@@ -80,11 +81,13 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence], subject: str) -> 
     end = "the join phase ended" if session else "the epoch was raised"
     text = f"{subject} came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
     pace = f"; until then {it} had committed about every {duration_range(every)}" if every else ""
+    anew = f", {BEGUN_ANEW}" if any(item.get("coordinator_changed") for item in gaps) else ""
     match cause:
-        case "session_timeout" if session:
-            return f"{text}, and {SESSION_TIMEOUT} is {duration_range(session)}{pace}."
-        case "session_timeout" if of_group:
-            return f"{text}, and {GROUP_SESSION} is {duration_range(of_group)}{pace}."
+        case "session_timeout" if session or of_group:
+            setting, timeout = (SESSION_TIMEOUT, session) if session else (GROUP_SESSION, of_group)
+            return f"{text}, and {setting} is {duration_range(timeout)}{anew}{pace}."
+        case "session_timeout" if anew:
+            return f"{text}, and its session was{anew[1:]}{pace}."
         case "session_timeout":
             return f"{text}{pace}. Too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to have expired."
         case "poll_timeout" if unmoved:
@@ -160,6 +163,8 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
             for label, limit in ((SESSION_TIMEOUT, session), (GROUP_SESSION, of_group), (MAX_POLL_INTERVAL, poll))
             if limit is not None
         ]
+        if item.get("coordinator_changed"):
+            limits.append(f"sessions {BEGUN_ANEW}")
         known = f" ({', '.join(limits)})" if limits else ""
         candidates = item.get("candidates")
         if isinstance(candidates, list) and candidates:
@@ -276,6 +281,11 @@ def _partitions_sentence(item: Evidence) -> str | None:
     return f"{join_words(grown)}." if grown else None
 
 
+def _initialized_sentence(item: Evidence) -> str | None:
+    ready = int_field(item, "partitions")
+    return None if ready is None else f"The share group's state of {count(ready, 'partition')} had just been made."
+
+
 def _migration_sentence(item: Evidence) -> str:
     if item.get("to") == "classic":
         return "The group changed from KIP-848 to the classic protocol."
@@ -293,6 +303,7 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     "partitions": _partitions_sentence,
     "migration": _migration_sentence,
     "nobody_changed": ("No member joined, left or changed its subscription: then the topics are the only reason."),
+    "partitions_initialized": _initialized_sentence,
     "nothing_changed": (
         "The members and their subscriptions are the same: then only the leader can have asked for a rebalance."
     ),

@@ -10,13 +10,14 @@ import pytest
 
 from agent.core.inference.cause_inference import infer_kip848_departure
 from agent.core.inference.external_evidence import CombinedEvidence, KnownSessions
-from agent.core.inference.facts import CommitActivity, Departure
+from agent.core.inference.facts import NO_COMMITS, CommitActivity, Departure
 from agent.core.inference.sampled_inference import Between, SampledSilence, infer_sampled_departure
 from agent.core.inference.session_settings import SessionSetting, agreed_settings, session_settings
 from tests.unit.cli.running import kshadow
 from tests.unit.core.inference.test_rebalance_posterior import END, A
 
-MODERN = replace(A, session_timeout_ms=None, client_library="librdkafka")
+MODERN = replace(A, session_timeout_ms=None, client_library="librdkafka", uses_classic_protocol=False)
+SHARING = replace(MODERN, rebalance_timeout_ms=None)
 
 
 def told(gap_ms: int, session: SessionSetting | None) -> Departure:
@@ -40,6 +41,25 @@ def test_where_they_do_not_say_it_is_most_likely_the_default() -> None:
     assert told(45_000, None).cause == "session_timeout"
     assert told(45_000, None).confidence <= told(45_000, SessionSetting(45_000)).confidence
     assert told(45_000, None).session_timeout_ms is None
+
+
+@pytest.mark.parametrize("gap_ms", [6_200, 20_000, 39_000])
+def test_a_limit_that_is_assumed_alone_tells_nothing(gap_ms: int) -> None:
+    """Of a member that never committed, as those of share groups: it closed, or died where sessions are shorter."""
+
+    def departure(session: SessionSetting | None) -> Departure:
+        return infer_kip848_departure(SHARING, NO_COMMITS, END, END - gap_ms, session=session)
+
+    unknown = departure(None)
+    assert (unknown.cause, unknown.evidence["candidates"]) == (
+        "unknown_departure",
+        ["member_left", "session_timeout"],
+    )
+    assert departure(SessionSetting(45_000)).cause == "member_left"
+
+
+def test_a_member_that_was_there_for_less_than_any_session_left() -> None:
+    assert infer_kip848_departure(SHARING, NO_COMMITS, END, END - 5_500).cause == "member_left"
 
 
 def test_a_member_of_the_classic_protocol_has_its_own() -> None:
@@ -102,14 +122,14 @@ CRASHES = ("--mix", "kip848_crash=2", "--mix", "kip848_deploy", "--groups", 12, 
 
 
 def departures(directory: Path, seconds: int, *options: object) -> dict[str, list[str]]:
-    """By fate, how its members are said to have gone."""
+    """By fate, how its members are said to have gone; what is a guess is not said."""
     events = kshadow("replay", directory / f"{seconds}s", *options)
     assert (events.exit_code, events.stderr) == (0, "")
     out: dict[str, list[str]] = {"crash": [], "deploy": []}
     for event in map(json.loads, events.stdout.splitlines()):
         if event["type"] == "rebalance":
             fate = "crash" if "crash" in event["group"] else "deploy"
-            out[fate] += [it["cause"] for it in event["left"]]
+            out[fate] += [it["cause"] if it["confidence"] >= 0.6 else "unknown_departure" for it in event["left"]]
     return out
 
 

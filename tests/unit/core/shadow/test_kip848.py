@@ -373,6 +373,18 @@ def test_share_partitions_name_their_topics() -> None:
     assert log.view().members[0].assignment == {"t": (0,), "u": (1,)}
 
 
+def test_share_partitions_whose_state_is_made_raise_an_epoch() -> None:
+    """A coordinator gives members no others (`initializedAssignmentPending`)."""
+    log = Log().add(b.s_member("a-1"), b.s_epoch(2), b.s_topics({}, initializing={"t": [0, 1, 2]}))
+    log.add(b.s_topics({"t": [0, 1]}, initializing={"t": [2]}), b.s_topics({"t": [0, 1, 2]}))
+    log.add(b.s_epoch(3))
+    log.add(b.s_topics({}))
+    log.add(b.s_epoch(4))
+    _, *epochs = of(log.replayed()[1], Rebalanced)
+    assert [it.inferred.cause for it in epochs] == ["partitions_changed", "unknown"]
+    assert epochs[0].inferred.evidence == ({"kind": "partitions_initialized", "partitions": 3},)
+
+
 def test_a_name_that_becomes_known_moves_no_partition() -> None:
     log, script = Log(), ModernScript(CONSUMER, GROUP)
     log.add(*script.join("a-1"))

@@ -65,6 +65,11 @@ def with_attributes(frame: bytes, attributes: int) -> bytes:
     return frame[:17] + struct.pack(">I", calc_crc32c(body)) + body
 
 
+def by_leader(epoch: int, frame: bytes) -> bytes:
+    """A batch of magic 2 that another leader appended: its CRC is of what follows that."""
+    return frame[:12] + struct.pack(">i", epoch) + frame[16:]
+
+
 def write(directory: Path, *frames: bytes, base: int = 0, partition: int = 3) -> PartitionLog:
     """The frames as one segment of a partition's directory."""
     folder = directory / f"__consumer_offsets-{partition}"

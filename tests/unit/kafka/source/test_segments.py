@@ -20,6 +20,7 @@ from .building import (
     ZSTD,
     at_offset,
     batch,
+    by_leader,
     committed,
     key,
     marker,
@@ -40,6 +41,14 @@ def test_every_codec_gives_what_was_written(tmp_path, codec):
     expected = [RawRecord(3, o, 1000 + o, key(o), value(o)) for o in range(41)]
     assert committed(log) == (expected, [])
     assert raw(log) == (expected, [])
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_records_have_the_epoch_of_the_leader_that_appended_them(tmp_path, codec):
+    frames = [by_leader(epoch, batch(base, 2, codec=codec)) for epoch, base in ((0, 0), (0, 2), (3, 4), (7, 6))]
+    runs = list(write(tmp_path, *frames, old_batch(8, 1, 1)).committed())
+    assert [it for run in runs for it in run.leader_epochs] == [0, 0, 0, 0, 3, 3, 7, 7, -1]
+    assert [it for run in runs for it in run.offsets] == list(range(9))
 
 
 def test_unknown_codec_is_a_problem_and_the_rest_is_read(tmp_path):

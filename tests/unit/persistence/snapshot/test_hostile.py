@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from agent.core.diagnosis.engine import GroupAnalyzers
 from agent.core.records import LogId
+from agent.core.shadow.mirror import PartitionMirror
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.snapshot.envelope import (
     FORMAT,
@@ -299,9 +300,10 @@ def test_what_is_no_state_of_a_groups_analyzers(caplog: pytest.LogCaptureFixture
 
 
 def test_keys_and_values_that_are_no_commits() -> None:
+    offsets = sorted(PartitionMirror.STATE).index("offsets")
     for column, bad in ((0, b"\x00\x02\x00\x01g"), (0, b""), (1, b"\x00\x63"), (1, b"")):
         it = msgspec.msgpack.decode(plain())
-        it[1][0][0][column][0] = bad
+        it[1][0][offsets][column][0] = bad
         assert refused(seal(header(), msgspec.msgpack.encode(it))).reason is RefusalReason.CORRUPT
 
 

@@ -63,6 +63,20 @@ DEPARTURES = [
         ],
     ),  # 3 a: where the brokers say it
     (
+        departed("session_timeout", m.gap("a", 30_000, coordinator_changed=True)),
+        [
+            f"Its last commit came 30.0 s before {JOIN}, and session.timeout.ms is 10.0 s, begun anew as a "
+            "coordinator took over the group; until then it had committed about every 1.0 s."
+        ],
+    ),  # 3 c: its coordinator was away
+    (
+        departed("session_timeout", m.gap("a", 75_000, session_timeout_ms=None, coordinator_changed=True)),
+        [
+            "Its last commit came 1 min 15 s before the epoch was raised, and its session was begun anew as a "
+            "coordinator took over the group; until then it had committed about every 1.0 s."
+        ],
+    ),  # 3 d
+    (
         departed("member_left", m.gap("a", 50, session_timeout_ms=None, group_session_timeout_ms=10_000)),
         [
             "Its last commit came 50 ms before the epoch was raised: the group's session timeout (10.0 s) had not "

@@ -262,6 +262,18 @@ def test_rolling_restarts(story: Story, advised: bool) -> None:
     assert any("Static membership" in text for text in story.advice) == advised
 
 
+def test_that_a_session_timeout_is_assumed_is_said_of_what_it_leaves_unknown() -> None:
+    def assumed(**evidence: object) -> list[str]:
+        gap = m.gap("a", None, session_timeout_ms=None, **evidence)
+        gone = m.rebalance(3, "unknown_departure", left=[m.gone("a", "unknown_departure", 0)], evidence=[gap])
+        story = tell(gone, form=m.form(group_type="share"))
+        return [it for section in story.brief for it in section.texts if it.startswith("Assumed: ")]
+
+    assert len(assumed(candidates=["member_left", "session_timeout"])) == 1
+    assert assumed() == []
+    assert assumed(candidates=["member_left", "session_timeout"], group_session_timeout_ms=6_000) == []
+
+
 @pytest.mark.parametrize(
     ("timeouts", "of_agent", "assumed"),
     [
