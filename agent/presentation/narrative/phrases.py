@@ -43,7 +43,8 @@ def is_sampled(form: Mapping[str, Any]) -> bool:
 
 def is_simple(form: Mapping[str, Any]) -> bool:
     """Whether a group (its form) only commits offsets."""
-    return form["generation"] < 0 and not is_sampled(form)
+    # Whoever may write to the topic makes members of any generation.
+    return form["generation"] < 0 and not form["members"] and not is_sampled(form)
 
 
 def may_have_rebalanced(form: Mapping[str, Any], since_ms: int) -> bool:

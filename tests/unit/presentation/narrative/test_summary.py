@@ -199,6 +199,11 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         "No problem was found in `g`: it has no members and only commits offsets.",
     ),
     (
+        "19 a: a generation that somebody made up",
+        tell(form=m.form(generation=-1)),
+        "No problem was found in `g`. It did not rebalance in 0 ms. `g` is Stable with 2 members.",
+    ),
+    (
         "20: deleted",
         tell(m.event("group_deleted")),
         "`g` was deleted at 2026-09-21 14:13:20 UTC. No problem was found.",
