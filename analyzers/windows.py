@@ -347,8 +347,10 @@ def _shared_key(key: Key) -> Key:
 
 
 def leaves_without_goodbye(member: Member) -> bool:
-    """Whether it says no goodbye when it is stopped in good order: static members, and members of Kafka Streams."""
-    return member.instance_id is not None or not library_named(member.client_library).leaves_on_close
+    """Whether it says no goodbye when it is stopped in good order: static members, and in groups of the classic
+    protocol those of Kafka Streams."""
+    says_goodbye = not member.uses_classic_protocol or library_named(member.client_library).leaves_on_close
+    return member.instance_id is not None or not says_goodbye
 
 
 @shared

@@ -321,7 +321,7 @@ def sampled_departure_probabilities(
     prior = dict(P.departure_shares)
     if not returned:
         prior[Cause.ADMIN_REMOVED] *= 1 - P.rejoins_after_removal_share
-    if not library.leaves_on_close:
+    if not (library.leaves_on_close or kip848):
         prior[Cause.MEMBER_LEFT] *= P.unlikely_factor
     likely = {cause: prior[cause] * probability_between(it, least_ms, most_ms) for cause, it in times.items()}
     silent = _silence_share(silence, interval_ms)

@@ -48,7 +48,7 @@ class ClientLibrary:
     leaves_after_stall_share: float = 0.5
     """Of members of KIP-848 groups that were away from poll for too long, how many say so only as they poll again."""
     leaves_on_close: bool = True
-    """Whether it says goodbye when it is closed in good order."""
+    """Whether it says goodbye when it is closed in good order in a classic group; in others all do."""
     session_timeouts_ms: tuple[int, ...] = (45_000, 30_000, 10_000, 6_000)
     """What its session timeout is unless somebody sets it, by its documentation: of several, earlier releases took
     another. Where the log tells none (`--source admin`), these are what it may be."""

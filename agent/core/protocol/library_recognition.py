@@ -218,6 +218,15 @@ def recognize_kip848(member_id: str, client_id: str, group: str) -> Recognition:
     return NOT_RECOGNIZED
 
 
+def recognize_streams(member_id: str, client_id: str, group: str) -> Recognition:
+    """Which library a member of a Streams group (KIP-1071) uses: Kafka Streams alone speaks its protocol so far, and
+    spells member ids as Java does."""
+    found = recognize_kip848(member_id, client_id, group)
+    if found.library in (UNKNOWN, "java") and re.fullmatch(r"[A-Za-z0-9_-]{22}", member_id):
+        return Recognition("kafka-streams", "no other library speaks the protocol of Streams groups (KIP-1071)")
+    return found
+
+
 def client_id_stem(client_id: str) -> str:
     """A client id without its numbers: instances of one program mostly differ in no more."""
     return re.sub(r"[0-9]+", "", client_id)

@@ -27,6 +27,7 @@ from agent.core.protocol.library_recognition import (
     client_id_stem,
     recognize_by_others,
     recognize_kip848,
+    recognize_streams,
 )
 from agent.core.protocol.states import (
     CONSUMER_MEMBER_STABLE,
@@ -680,6 +681,7 @@ class ConsumerGroup(EpochGroup):
 
 
 _recognize_kip848 = remembered(4_096)(recognize_kip848)
+_recognize_streams = remembered(4_096)(recognize_streams)
 
 
 class ShareGroup(EpochGroup):
@@ -819,6 +821,7 @@ class StreamsGroup(EpochGroup):
             records.current or StreamsGroupCurrentMemberAssignmentValue()
         )
         target = self._targets.latest.get(records.member_id)
+        library, evidence = _recognize_streams(records.member_id, metadata.client_id, self.name)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -832,6 +835,8 @@ class StreamsGroup(EpochGroup):
             warmup_tasks=tasks_by_subtopology(current.warmup_tasks),
             member_epoch=records.epoch,
             uses_classic_protocol=False,
+            client_library=library,
+            library_evidence=evidence,
         )
 
 

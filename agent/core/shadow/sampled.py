@@ -28,7 +28,7 @@ from agent.core.inference.sampled_inference import (
     infer_sampled,
 )
 from agent.core.inference.session_settings import SessionSetting
-from agent.core.protocol.library_recognition import recognize_by_client_id, recognize_kip848
+from agent.core.protocol.library_recognition import recognize_by_client_id, recognize_kip848, recognize_streams
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.anomalies import AnomalyLog
 from agent.core.shadow.diff import assignment_diff, member_changes, owner_key
@@ -422,11 +422,12 @@ class SampledGroup:
     def _read_members(self, members: Iterable[SeenMember]) -> dict[str, Member]:
         out: dict[str, Member] = {}
         is_classic = self.group_type == GroupType.CLASSIC
+        recognize = recognize_streams if self.group_type == GroupType.STREAMS else recognize_kip848
         for it in members:
             if is_classic:
                 library = recognize_by_client_id(it.client_id, self.name)
             else:
-                library = recognize_kip848(it.member_id, it.client_id, self.name)
+                library = recognize(it.member_id, it.client_id, self.name)
             out[it.member_id] = Member(
                 member_id=it.member_id,
                 client_id=it.client_id,

@@ -11,6 +11,7 @@ from agent.core.causes import TIMEOUT_CAUSES
 from agent.core.events.samples import LagNote
 from agent.core.inference.origins import OriginKind
 from agent.core.protocol.client_libraries import library_named
+from agent.core.protocol.states import GroupType
 from agent.presentation.rollouts.parameters import PARAMETERS as P
 from agent.presentation.rollouts.turnover import Episode, Origin, RolloutDeparture
 
@@ -89,6 +90,7 @@ def measure(
     episodes: Sequence[Episode],
     now_ms: int,
     lags: Sequence[LagNote] = (),
+    group_type: str = GroupType.CLASSIC,
 ) -> list[Rollout]:
     """What each of a group's rollouts came to, as of `now_ms`, in their order.
 
@@ -104,7 +106,7 @@ def measure(
         beside = [it for it in lags if episode.began_ms <= it.at_ms <= until_ms]
         if beside and beside[0].at_ms - episode.began_ms > 1_000 * P.least_lag_s:
             beside = []
-        out.append(_measure(episode, before, until_ms, beside, is_over=is_over))
+        out.append(_measure(episode, before, until_ms, beside, group_type, is_over=is_over))
     return out
 
 
@@ -113,6 +115,7 @@ def _measure(
     revision_before: str | None,
     until_ms: int,
     lags_beside: Sequence[LagNote],
+    group_type: str,
     *,
     is_over: bool,
 ) -> Rollout:
@@ -158,7 +161,7 @@ def _measure(
         lag_peak_s=max((it.seconds for it in lags if it.seconds is not None), default=None),
         lag_peak_at_least=any(it.at_least for it in lags),
         departures=dict(Counter(it.cause for it in episode.departures).most_common()),
-        unclean_ends=sum(map(_is_unclean, episode.departures)),
+        unclean_ends=sum(_is_unclean(it, group_type) for it in episode.departures),
         errors=_errors(episode),
         crash_loops=len(loops),
         imbalance_before=episode.imbalance_before,
@@ -176,11 +179,12 @@ def _steady_ms(episode: Episode, from_ms: int, until_ms: int, settle_ms: int) ->
     return None
 
 
-def _is_unclean(gone: RolloutDeparture) -> bool:
-    """Whether it ended without a goodbye: its partitions waited for a timeout. Kafka Streams never says one."""
+def _is_unclean(gone: RolloutDeparture, group_type: str) -> bool:
+    """Whether it ended without a goodbye: its partitions waited for a timeout. Kafka Streams says one in its own
+    groups (KIP-1071) alone."""
     if _is_killed_at_stop(gone.origin):
         return True
-    says_goodbye = library_named(gone.member.library).leaves_on_close
+    says_goodbye = group_type == GroupType.STREAMS or library_named(gone.member.library).leaves_on_close
     return gone.cause in map(str, TIMEOUT_CAUSES) and says_goodbye
 
 

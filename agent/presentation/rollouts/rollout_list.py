@@ -9,6 +9,7 @@ import msgspec
 
 from agent.core.events.events import Event
 from agent.core.events.samples import LagNote
+from agent.core.protocol.states import GroupType
 from agent.presentation.rollouts.measures import Rollout, measure
 from agent.presentation.rollouts.parameters import PARAMETERS
 from agent.presentation.rollouts.turnover import find_rollouts
@@ -47,7 +48,7 @@ def rollouts_json(
         for it in episodes
         if not any(it.began_ms - PARAMETERS.gap_ms < at_ms <= it.last_change_ms for at_ms in found)
     ]
-    rollouts = measure(episodes, now_ms, lags=lags)
+    rollouts = measure(episodes, now_ms, lags, group_type=events[-1]["group_type"] if events else GroupType.CLASSIC)
     cluster = next((it["cluster"] for it in events if it.get("cluster") is not None), None)
     out: list[JsonObject] = []
     for number, (it, judged) in enumerate(zip(rollouts, judge_all(rollouts), strict=True)):

@@ -15,6 +15,7 @@ from agent.core.protocol.library_recognition import (
     recognize,
     recognize_by_others,
     recognize_kip848,
+    recognize_streams,
 )
 
 GENERATION_2 = bytes.fromhex("00000002")
@@ -134,6 +135,22 @@ KIP_848 = [
 @pytest.mark.parametrize(("member_id", "client_id", "library"), KIP_848)
 def test_members_of_kip_848_groups(member_id: str, client_id: str, library: str) -> None:
     assert recognize_kip848(member_id, client_id, "orders").library == library
+
+
+@pytest.mark.parametrize(
+    ("member_id", "client_id", "library"),
+    [
+        ("n2gxZbbLT9CGbDPkuWvfHA", "app", "kafka-streams"),
+        ("GUR-uHeQRb6rTbWHnP_9xQ", "app", "kafka-streams"),
+        # What says itself that it is another is no Kafka Streams.
+        ("GUR+uHeQRb6rTbWHnP/9xQ", "app", "librdkafka"),
+        ("n2gxZbbLT9CGbDPkuWvfHA", "rdkafka", "librdkafka"),
+        ("n2gxZbbLT9CGbDPkuWvfHA==", "app", "franz-go"),
+        ("worker-1", "app", UNKNOWN),
+    ],
+)
+def test_members_of_streams_groups(member_id: str, client_id: str, library: str) -> None:
+    assert recognize_streams(member_id, client_id, "orders").library == library
 
 
 def test_by_the_others_of_its_group() -> None:

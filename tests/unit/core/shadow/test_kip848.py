@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from agent.core.shadow.transitions import (
 )
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.records import RECORD_TYPES
+from analyzers.windows import leaves_without_goodbye
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP, STEP_MS, T0, Log, Pair
 from tests.unit.core.shadow.scripts import CONSUMER, KINDS, PARTITIONS, SHARE, STREAMS, Kind, ModernScript
@@ -383,6 +385,14 @@ def test_share_partitions_whose_state_is_made_raise_an_epoch() -> None:
     _, *epochs = of(log.replayed()[1], Rebalanced)
     assert [it.inferred.cause for it in epochs] == ["partitions_changed", "unknown"]
     assert epochs[0].inferred.evidence == ({"kind": "partitions_initialized", "partitions": 3},)
+
+
+def test_members_of_streams_groups_use_kafka_streams_and_say_goodbye() -> None:
+    """Unlike those of classic groups."""
+    (member,) = Log().add(b.k_topology(), b.k_member("n2gxZbbLT9CGbDPkuWvfHA"), b.k_epoch(2)).view().members
+    assert member.client_library == "kafka-streams"
+    assert not leaves_without_goodbye(member)
+    assert leaves_without_goodbye(replace(member, uses_classic_protocol=True))
 
 
 def test_a_name_that_becomes_known_moves_no_partition() -> None:

@@ -271,7 +271,8 @@ def test_an_agent_that_saw_no_rebalance_counts_by_the_members_of_now() -> None:
     for at in range(3):
         old = {**member(f"payments-{at}"), "instance_id": f"payments-{at}"}
         new = {**old, "member_id": f"new-{at}"}
-        head = {"type": "static_member_replaced", "cluster": None, "at_ms": T0 + at * 20 * S}
+        of = {"cluster": None, "group_type": "classic"}
+        head = {"type": "static_member_replaced", **of, "at_ms": T0 + at * 20 * S}
         events.append({**head, "generation": 7, "old_member": old, "member": new})
     assert rollouts_json("payments", events, T0 + MINUTE * 5) == []
     (it,) = rollouts_json("payments", events, T0 + MINUTE * 5, 3)

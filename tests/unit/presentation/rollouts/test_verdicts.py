@@ -250,14 +250,16 @@ def test_one_unclean_end_of_many_is_no_harm() -> None:
     assert (it["unclean_ends"], it["verdict"]) == (1, "same")
 
 
-def test_streams_members_never_say_goodbye() -> None:
+@pytest.mark.parametrize(("group_type", "verdict"), [("classic", "same"), ("streams", "harmful")])
+def test_streams_members_say_goodbye_in_their_own_groups_alone(group_type: str, verdict: str) -> None:
     group = Group(4)
     replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
     for event in group.events[1:]:
+        event["group_type"] = group_type
         event["left"] = [
             {**it, "cause": "session_timeout", "client_library": "kafka-streams"} for it in event["left"]
         ]
-    assert found(group)[0]["verdict"] == "same"
+    assert found(group)[0]["verdict"] == verdict
 
 
 def test_a_group_that_does_not_come_to_rest() -> None:
