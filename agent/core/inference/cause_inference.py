@@ -313,6 +313,7 @@ def _weigh(
     intervals = [it.commit_interval_ms for it in facts.activity.values() if it.commit_interval_ms is not None]
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     others = _Others(facts)
+    newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
     times = {
         member.member_id: departure_times(
             member,
@@ -327,6 +328,7 @@ def _weigh(
             silence_share=others.silence_share(_activity(member, facts)),
             others_moved=others.moved_after(member.member_id, _activity(member, facts)),
             coordinator_change=facts.coordinator_change,
+            newest_ms=newest_ms,
         )
         for member in gone
     }

@@ -133,6 +133,7 @@ def departure_times(
     silence_share: float = P.other_silence_share,
     others_moved: bool = True,
     coordinator_change: CoordinatorChange | None = None,
+    newest_ms: int = 0,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
@@ -141,8 +142,8 @@ def departure_times(
     generations came between that never completed, `usual_interval_ms` how often members of its group commit (None:
     not known), `silence_share` how many fall silent for another reason before they go, `others_moved` whether
     another's positions moved on after its own did, `coordinator_change` the newest of the group's partition (None:
-    none is known). Times are epoch milliseconds. Shares are those of all departures, so the causes' are to be
-    compared.
+    none is known), `newest_ms` when any member of its generation committed last. Times are epoch milliseconds. Shares
+    are those of all departures, so the causes' are to be compared.
     """
     limits, last = member_limits(member), activity.last_commit_ms
     joined_ms = since_ms if joined_ms is None else joined_ms
@@ -156,7 +157,7 @@ def departure_times(
             if cooperative and last is not None:
                 out = _with_background_rejoin(out, limits, activity, last, since_ms)
         elif generations_skipped:
-            out = _after_incomplete_generation(limits, last, end_ms)
+            out = _after_incomplete_generation(limits, activity, last, since_ms, end_ms, newest_ms)
     if not out and last is not None:
         falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
         out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
@@ -283,15 +284,33 @@ def _with_background_rejoin(
     return {cause: scale_times(times, works) for cause, times in out.items()} | {Cause.POLL_TIMEOUT: stalls}
 
 
-def _after_incomplete_generation(limits: MemberLimits, last: int, end_ms: int) -> TimesByCause:
-    """It joined a generation that never completed: nobody knows when, and it got nothing there to commit."""
+def _after_incomplete_generation(
+    limits: MemberLimits,
+    activity: CommitActivity,
+    last: int,
+    since_ms: int,
+    end_ms: int,
+    newest_ms: int,
+) -> TimesByCause:
+    """It joined a generation that never completed: nobody knows when, and it got nothing there to commit. Or it was
+    silent before the others were, whose newest commit is `newest_ms`, and did not join."""
     session, poll = limits.session_ms, limits.poll_ms
     begins = {Cause.SESSION_TIMEOUT: last + session, Cause.POLL_TIMEOUT: last + (poll or 0)}
-    return {
+    out: TimesByCause = {
         cause: (UniformInterval(share, at_ms := begins.get(cause, last), max(end_ms, at_ms + session)),)
         for cause, share in P.skipped_generation_shares.items()
         if cause is not Cause.POLL_TIMEOUT or poll is not None
     }
+    interval = _commit_interval_ms(activity)
+    missed_ms = max(newest_ms - last - interval, 0)
+    joined = P.idle_member_share + (1 - P.idle_member_share) * exp(-missed_ms / interval)
+    out[Cause.MEMBER_LEFT] = scale_times(out[Cause.MEMBER_LEFT], joined)
+    renewed = max(last, since_ms)
+    out[Cause.SESSION_TIMEOUT] = (
+        *scale_times(out[Cause.SESSION_TIMEOUT], joined),
+        *scale_times(session_expiry_times(renewed, renewed, session, interval), 1 - joined),
+    )
+    return out
 
 
 def close_times(last: int, interval: int, library: ClientLibrary) -> DepartureTimes:

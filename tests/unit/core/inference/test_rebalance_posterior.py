@@ -216,6 +216,16 @@ def test_a_generation_that_never_completed() -> None:
     assert infer_rebalance(facts([A, B], [], silent, skipped_generations=1)).cause == "session_timeout"
 
 
+def test_one_that_was_silent_before_a_generation_that_never_completed() -> None:
+    """It died, and was waited for; then all others closed (Kafka 3.9.2: to the moment as its session ran out)."""
+    silent = {"a": S + 3, "b": 6_000, "c": 5_800}
+    died = infer_rebalance(facts([A, B, C], [], silent, every=2_000, lasted=S + 3, skipped_generations=1))
+    assert how(died) == {"a": "session_timeout", "b": "member_left", "c": "member_left"}
+    closed = silent | {"a": 6_500}
+    left = infer_rebalance(facts([A, B, C], [], closed, every=2_000, lasted=S + 3, skipped_generations=1))
+    assert set(how(left).values()) == {"member_left"}
+
+
 def test_a_stall_runs_across_cooperative_rebalances() -> None:
     """It rejoined in the background 4 s ago, which renewed its session but is no poll."""
     stalled = member("a", poll=30_000)
