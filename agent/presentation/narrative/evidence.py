@@ -283,7 +283,9 @@ def _partitions_sentence(item: Evidence) -> str | None:
 
 def _initialized_sentence(item: Evidence) -> str | None:
     ready = int_field(item, "partitions")
-    return None if ready is None else f"The share group's state of {count(ready, 'partition')} had just been made."
+    if ready is None:
+        return None
+    return f"Members could be given {count(ready, 'partition')} more: the share group's state of these had been made."
 
 
 def _migration_sentence(item: Evidence) -> str:

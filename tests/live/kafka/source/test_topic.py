@@ -27,6 +27,7 @@ from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceU
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.open_transactions import transactional_ids
 from agent.kafka.source.progress import LogBounds, OffsetReset, PartitionCountChanged
+from agent.kafka.source.segments import discover
 from agent.kafka.source.topic import BATCH_RECORDS, TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 
@@ -394,7 +395,10 @@ def test_a_broker_that_goes_and_comes_back(tmp_path):
             produce(conf, "t", 1)
             (run,) = runs_until(reader, lambda: reader.positions[0] == 3)
             assert list(run.offsets) == [2]
-            assert run.leader_epochs[0] > 0, "another leader: so the broker is told to be, as it comes back"
+            (epoch,) = run.leader_epochs
+            assert epoch > 0, "another leader: so the broker is told to be, as it comes back"
+            (log,) = discover(tmp_path / "data" / "t-0")
+            assert [it for runs in log.committed() for it in runs.leader_epochs] == [0, 0, epoch]
             broker.pause()  # connections stay open, nothing answers
             poll_until(reader, lambda: not reader.healthy)
             broker.resume()

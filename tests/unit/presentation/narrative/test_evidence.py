@@ -211,6 +211,11 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
         {"kind": "partitions", "topics": {"t": [4, 7], "u": [1, 2]}},
         ["`t` grew from 4 to 7 partitions and `u` grew from 1 to 2 partitions."],
     ),  # 4
+    (
+        {"kind": "partitions_initialized", "partitions": 4},
+        ["Members could be given 4 partitions more: the share group's state of these had been made."],
+    ),  # 4 a
+    ({"kind": "partitions_initialized"}, ["Also: partitions initialized."]),  # 4 b
     ({"kind": "migration", "to": "classic"}, ["The group changed from KIP-848 to the classic protocol."]),  # 5
     (
         {"kind": "migration", "to": "consumer"},

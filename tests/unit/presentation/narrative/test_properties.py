@@ -80,6 +80,7 @@ FIELDS = (
 )
 KINDS = (
     *("commit_gap", "joined", "withheld", "subscription", "partitions", "migration", "nobody_changed"),
+    "partitions_initialized",
     *("generation_gap", "static_member_replaced", "went_at_the_end", "broker_log", "admin_api", "news"),
 )
 evidence = st.fixed_dictionaries(
