@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from agent.core.inference.origins import Origin, OriginKind
 from agent.core.shadow.transitions import Rebalanced, Transition
 from agent.core.state_fields import StateFields, shared
@@ -46,8 +48,7 @@ class AutoscalerStormSettings(Settings):
 
 
 @shared
-@dataclass(slots=True)
-class ScaleRound:
+class ScaleRound(Struct):
     """A rebalance in which members came or went. `direction`: +1 where an autoscaler added some, -1 where it took
     some, 0 for all else. Lag in records, when it was completed and at most since; None: not known."""
 
@@ -60,8 +61,7 @@ class ScaleRound:
     lag_peak: int | None
 
 
-@dataclass(slots=True)
-class Move:
+class Move(Struct):
     """Rounds of one direction, one after the other."""
 
     direction: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
+
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.origins import Origin

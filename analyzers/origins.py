@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.core.inference.origin_advice import origin_advice
 from agent.core.inference.origins import Origin, origin_words

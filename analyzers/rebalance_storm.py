@@ -23,6 +23,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from msgspec import Struct
+
 from agent.common.units import HOUR_MS
 from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.inference.facts import Departure
@@ -94,8 +96,7 @@ class CountedDeparture(NamedTuple):
 
 
 @shared
-@dataclass(slots=True)
-class StormRound:
+class StormRound(Struct):
     """One rebalance. `excess`: its generations that nobody's coming or going explains, by what they look like."""
 
     offset: int

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-import msgspec
+from msgspec import Struct
 
 from agent.core.end_offsets import interpolated_ms
 from agent.core.shadow.views import Position
@@ -77,7 +77,7 @@ class StalledSettings(Settings):
 
 
 @shared
-class PartitionTrack(msgspec.Struct, array_like=True):
+class PartitionTrack(Struct, array_like=True):
     """What the log tells of one partition's commits. Times are epoch milliseconds."""
 
     position: Position
@@ -132,7 +132,7 @@ class PartitionTrack(msgspec.Struct, array_like=True):
 
 
 @shared
-class ProgressTrack(msgspec.Struct, array_like=True):
+class ProgressTrack(Struct, array_like=True):
     """What looks at its lag tell of one partition. Times are epoch milliseconds."""
 
     position: Position

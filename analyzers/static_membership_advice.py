@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure
 from agent.core.protocol.client_libraries import STATIC_MEMBERSHIP, lacks, spell_settings
@@ -54,8 +56,7 @@ class StaticMembershipAdviceSettings(Settings):
 
 
 @shared
-@dataclass(slots=True)
-class RebalanceRound:
+class RebalanceRound(Struct):
     """A rebalance with the cooperative rounds that followed. `unexplained`: who came or went and did not restart."""
 
     unexplained: int
@@ -65,8 +66,7 @@ class RebalanceRound:
 
 
 @shared
-@dataclass(frozen=True, slots=True, eq=False)
-class AbsentClient:
+class AbsentClient(Struct, frozen=True, eq=False):
     """A client that went. `from_ms` is when it was last seen to work."""
 
     member: Member
@@ -74,8 +74,7 @@ class AbsentClient:
     round: RebalanceRound
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Struct, frozen=True):
     """One that came back, after `away_ms`."""
 
     member: Member

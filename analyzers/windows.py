@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.common.interning import Interner, are_short, one_number
 from agent.core.causes import Cause
@@ -191,8 +193,7 @@ class DepartureCounter(Generic[Key]):
 
 
 @shared
-@dataclass(slots=True)
-class Occupant:
+class Occupant(Struct):
     """A member in a seat, or gone from it. `restarts_ms` is when those went whose place it took, one after the other,
     the newest last; `took_place` whether it is known whose place it took. Times are of the group's clock."""
 
@@ -354,8 +355,7 @@ def leaves_without_goodbye(member: Member) -> bool:
 
 
 @shared
-@dataclass(slots=True)
-class LostMember:
+class LostMember(Struct):
     """A member that the group lost to a timeout. Times are epoch milliseconds.
 
     `returned_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the

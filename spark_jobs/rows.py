@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
 from pyspark.sql import DataFrame
 
 from agent.core.diagnosis.api import PartitionLoad
@@ -31,13 +32,13 @@ BATCH = 2_000
 """Rows at a time."""
 
 
-class SourceProblem(msgspec.Struct, frozen=True, tag="problem"):
+class SourceProblem(Struct, frozen=True, tag="problem"):
     """Something is wrong with the data: what, as a sentence."""
 
     text: str
 
 
-class DecodeErrors(msgspec.Struct, frozen=True, tag="errors"):
+class DecodeErrors(Struct, frozen=True, tag="errors"):
     """So many records of a partition could not be decoded, of which `texts` tells of the latest."""
 
     partition: int
@@ -45,7 +46,7 @@ class DecodeErrors(msgspec.Struct, frozen=True, tag="errors"):
     texts: list[str]
 
 
-class PartitionLoads(msgspec.Struct, frozen=True, tag="loads"):
+class PartitionLoads(Struct, frozen=True, tag="loads"):
     """What a partition took in by windows: their end, the load, and the offset of the last record by then. `clock_ms`
     is the partition's event clock, None where it has none."""
 
@@ -66,7 +67,7 @@ class PartitionLoads(msgspec.Struct, frozen=True, tag="loads"):
         whole.merge_partition(self.partition, loads, self.clock_ms or 0)
 
 
-class PartitionDone(msgspec.Struct, frozen=True, tag="done"):
+class PartitionDone(Struct, frozen=True, tag="done"):
     """A partition was read: so many records."""
 
     partition: int

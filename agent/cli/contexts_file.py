@@ -16,10 +16,11 @@ import re
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 PATH_VARIABLE = "KSHADOW_CONTEXTS"
 SOURCES = ("agent", "bootstrap-server", "from")
@@ -39,8 +40,7 @@ class ContextError(ValueError):
     """The file, or what should go into it, is not as it must be; says what to do."""
 
 
-@dataclass(slots=True)
-class Contexts:
+class Contexts(Struct):
     """What the file holds; empty where there is none."""
 
     path: Path

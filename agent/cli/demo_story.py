@@ -9,8 +9,9 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from agent.cli.output import bold, echo, printable
 from agent.cli.tables import fold_words
@@ -81,8 +82,7 @@ class Teller:
             self._shown = False
 
 
-@dataclass(slots=True)
-class _Chapter:
+class _Chapter(Struct):
     """One group's: what was done to it and read about it, with the seconds of each."""
 
     scenario: Scenario

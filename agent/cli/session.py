@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from agent.config.resolving import FileOptions
@@ -22,8 +22,7 @@ class RequestedContext(NamedTuple):
     source: ParameterSource
 
 
-@dataclass(slots=True)
-class ConfigFile:
+class ConfigFile(Struct):
     """What a file says. `defaults` is click's default map; `run` is what it says to the agent, typed; `context` is
     the one that it names; `read_again` reads it anew."""
 
@@ -35,8 +34,7 @@ class ConfigFile:
     read_again: Callable[[], ConfigFile] | None = None
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """`config_file`: what `--config` said. `arguments`: those behind the command's name. `read_context`: what the
     context in use gives to `kshadow run`, to be looked up. `wide`: tables show every column. `is_process`: it has a
     process of its own, with its signals."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 COLUMN_GAP = 2
 """Blanks between two columns."""
@@ -21,8 +22,7 @@ INDENT = "    "
 _BREAK_AFTER = ",;:/.-_=]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A heading and what may be done to its column to make a table fit.
 
     `folds`: the narrowest that it is folded to before spare columns are left out instead; 0 is not folded.

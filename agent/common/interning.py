@@ -7,6 +7,9 @@ from functools import lru_cache, wraps
 from sys import intern
 from typing import ParamSpec, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 Value = TypeVar("Value")
 Names = ParamSpec("Names")
 
@@ -59,7 +62,7 @@ one_number: Interner[int] = Interner(4_096)
 """For numbers that are settings: timeouts, windows."""
 
 
-def share_texts_and_numbers(it: object, *attributes: str) -> None:
+def share_texts_and_numbers(it: Struct, *attributes: str) -> None:
     """Have these attributes, also of a frozen object, be one object with those that are equal elsewhere.
 
     What is read anew, as from a snapshot, has a text of its own in each place where the live agent had one in all.
@@ -67,9 +70,9 @@ def share_texts_and_numbers(it: object, *attributes: str) -> None:
     for name in attributes:
         value = getattr(it, name)
         if type(value) is str:
-            object.__setattr__(it, name, intern(value))
+            force_setattr(it, name, intern(value))
         elif type(value) is int:
-            object.__setattr__(it, name, one_number[value])
+            force_setattr(it, name, one_number[value])
 
 
 def share_equal(values: Sequence[Value]) -> list[Value]:

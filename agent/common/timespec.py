@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
@@ -20,8 +21,7 @@ _LEAST_MS = 10**11
 """March 1973. What is less was meant as seconds, or as a duration without its unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSpec:
+class TimeSpec(Struct, frozen=True):
     """A time, or how long it is before now: one of the two. Milliseconds."""
 
     at_ms: int | None = None

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from msgspec import Struct
+
 from agent.config.java_properties import (
     ENCODING,
     KERBEROS,
@@ -33,8 +35,7 @@ ReadFirstBytes = Callable[[str], bytes]
 """The first bytes of a file; none of one that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What cannot be, unless one of these properties of librdkafka is given beside the file."""
 
     text: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 MECHANISM, METHOD, CONFIG = "sasl.mechanism", "sasl.oauthbearer.method", "sasl.oauthbearer.config"
 AWS_MSK_IAM = "AWS_MSK_IAM"
@@ -36,8 +37,7 @@ OPTIONS: Mapping[LoginMethod, frozenset[str]] = {
 _REGION_OF_BROKER = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:amazonaws|api\.amazonwebservices)\.")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogin:
+class TokenLogin(Struct, frozen=True):
     """How to come by a token: by which method, and with which of its options. Holds no secret."""
 
     method: LoginMethod

@@ -13,12 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from agent.config.settings import SPEC, RunSettings
 from agent.config.value_source import InvalidSettings
@@ -48,8 +50,7 @@ class Change(NamedTuple):
         return ".".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What a reload did, and what it could not do."""
 
     applied: tuple[Change, ...] = ()
@@ -110,8 +111,7 @@ def _with_live_changes(running: T, wanted: T) -> T:
     return replace(running, **changed)
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadStatus:
+class ReloadStatus(Struct, frozen=True):
     """As Prometheus tells of itself: whether the last reload went well, and when the last good one was (Unix time).
 
     The start counts as a good one.

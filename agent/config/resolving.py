@@ -7,9 +7,11 @@ section of `run`, and that over the top. A value replaces a weaker one whole: li
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+
+from msgspec import Struct, field
 
 from agent.config.contradictions import check_cluster, check_clusters
 from agent.config.settings import (
@@ -44,16 +46,14 @@ DEFAULTS: Final = {
 """What each option is where nobody says anything."""
 
 
-@dataclass(slots=True)
-class FileOptions:
+class FileOptions(Struct):
     """What a file says to `run`; `clusters` are the entries of its map, by name."""
 
     options: GivenValues = field(default_factory=dict)
     clusters: dict[str, GivenValues] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveValues:
+class EffectiveValues(Struct, frozen=True):
     """What is in force: of the process, and of each cluster (None: the only one, which has no entry of its own)."""
 
     process: GivenValues

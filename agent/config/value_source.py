@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 
 class ValueSource(IntEnum):
@@ -22,8 +23,7 @@ class ValueSource(IntEnum):
         return ("default", "context", "file", "file", "file", "environment", "command line")[self]
 
 
-@dataclass(frozen=True, slots=True)
-class GivenValue:
+class GivenValue(Struct, frozen=True):
     """`where` is how a message calls the place: `--shard`, `KSHADOW_SHARD`, `kshadow.yaml: run: shard`."""
 
     value: Any
@@ -48,8 +48,7 @@ class InvalidSettings(ValueError):
         self.problems = problems
 
 
-@dataclass(slots=True)
-class Diagnostics:
+class Diagnostics(Struct):
     """What is wrong, and what is allowed but perhaps not meant."""
 
     problems: list[str] = field(default_factory=list)

@@ -6,8 +6,9 @@ Each parser raises `ValueError` that says what was expected and what came.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 MAX_RANGE = 10_000
 """Partitions in one range: Kafka's own topic has 50; a range that is longer is a slip."""
@@ -26,8 +27,7 @@ KAFKAS_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share
 """Topics into which brokers let nobody else write."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where to listen. The host is an address or a name, `::` every address; port 0 is any free one."""
 
     host: str
@@ -37,8 +37,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """One of `count` agents that share the partitions out: 0-based, None where the host's name tells which."""
 
     index: int | None
@@ -60,8 +59,7 @@ class Shard:
         return Shard(int(digits), self.count)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotLocation:
+class SnapshotLocation(Struct, frozen=True):
     """Where snapshots are kept: a directory, or a topic of the cluster that is read. One of the two."""
 
     directory: str | None = None
@@ -71,8 +69,7 @@ class SnapshotLocation:
         return str(self.directory) if self.topic is None else f"kafka:{self.topic}"
 
 
-@dataclass(frozen=True, slots=True)
-class OtlpEndpoint:
+class OtlpEndpoint(Struct, frozen=True):
     """Where OTLP is sent to: a base URL by http or https, or a host and port by grpc or grpcs (gRPC over TLS)."""
 
     scheme: str

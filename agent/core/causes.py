@@ -7,9 +7,10 @@ Pure data, light to import; an event of a newer version may carry a cause that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
+
+from msgspec import Struct
 
 
 class PlotBar(NamedTuple):
@@ -28,8 +29,7 @@ class Mark(NamedTuple):
     sign: str = "dot"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseInfo:
+class CauseInfo(Struct, frozen=True, kw_only=True):
     """What is said and shown of a cause. What is None is not said of it."""
 
     label: str

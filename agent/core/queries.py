@@ -7,8 +7,9 @@ agent over HTTP. Knows none of those, nor what is done with the answers.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 JsonObject = dict[str, Any]
 
@@ -18,8 +19,7 @@ NO_KNOWN_GROUP = f"{NO_SUCH_GROUP} is known: "
 """How that error begins where the group may be there all the same; why follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """Whether answers are whole and fresh (`ready`), and in words why, or why not."""
 
     ready: bool
@@ -46,8 +46,7 @@ class Rollouts(NamedTuple):
     complete_since_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a `GroupQueries` can do beyond its questions.
 
     `live`: answers change as time passes; files end where they end. `clusters`: the names of those that answer

@@ -6,8 +6,9 @@ Says where a batch is cut, and remembers for one group where its members left. K
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import LogPosition, MemberLeft, Transition
@@ -20,8 +21,7 @@ class ReadLimit(Protocol):
         """How many records of a batch come before the end: all of them where it is not reached yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class UntilTime:
+class UntilTime(Struct, frozen=True):
     """A time, epoch milliseconds, included: each partition ends at its first later record.
 
     What follows is not applied, whatever its time: clocks of brokers differ, and only a beginning of the log is a
@@ -37,8 +37,7 @@ class UntilTime:
         return next(index for index, time_ms in enumerate(batch.timestamps_ms) if time_ms > self.at_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeDeparture:
+class BeforeDeparture(Struct, frozen=True):
     """Just before members left, as the record `at` shows; their partition alone ends there.
 
     Coordinators of KIP-848 groups write tombstones of a member before the epoch that shows it gone, in one batch

@@ -7,9 +7,10 @@ inside a key or a value, nor where the bytes come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+from msgspec import Struct
 
 Row = TypeVar("Row")
 
@@ -69,8 +70,7 @@ class OffsetColumn(Sequence[int], Generic[Row]):
     __hash__ = None  # type: ignore[assignment]  # like a list
 
 
-@dataclass(frozen=True)
-class RecordBatch:
+class RecordBatch(Struct, frozen=True, dict=True):
     """Consecutive committed records of one partition, in offset order, as columns of equal length.
 
     Columns, because 999 records of 1,000 are offset commits and are handled many at a time. A batch holds

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
-import msgspec
+from msgspec import Struct
 
 Class = TypeVar("Class", bound=type)
 Key = TypeVar("Key")
@@ -88,7 +88,7 @@ def declared_state(cls: type) -> StateFields | None:
         names = [field.name for field in dataclasses.fields(cls)]
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
         names = list(cls._fields)
-    elif issubclass(cls, msgspec.Struct):
+    elif issubclass(cls, Struct):
         names = list(cls.__struct_fields__)
     else:
         return None

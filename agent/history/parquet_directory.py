@@ -50,6 +50,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from agent.common.clock import now_ms
 from agent.common.files import naming, sync_directory
@@ -93,7 +94,7 @@ def of_days(first: str, last: str) -> Replaces:
     return lambda file: file.date is not None and first <= file.date <= last
 
 
-class Holder(msgspec.Struct, frozen=True):
+class Holder(Struct, frozen=True):
     """Who holds a lease."""
 
     who: str
@@ -119,7 +120,7 @@ class CommitFailed(HistoryError):
     is there is of another format."""
 
 
-class _Journal(msgspec.Struct, frozen=True):
+class _Journal(Struct, frozen=True):
     """What a commit does: paths below the root. It says the same however often it is done."""
 
     moves: list[tuple[str, str]]

@@ -17,6 +17,7 @@ from math import floor
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from agent.common.units import DAY_MS
 from agent.core.causes import Cause
@@ -62,7 +63,7 @@ _ORDER = (
 _PLACES = {kind: place for place, kind in enumerate(_ORDER)}
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(Struct, frozen=True):
     """Of a history event what rollups are made of. Fields that are not here are passed over, whatever they hold."""
 
     event_id: str
@@ -147,7 +148,7 @@ def rank(told: Sequence[Any], confidence: float | None, origins: int) -> Rank:
     return origins, sum(it is not None for it in told), confidence or 0.0, json.dumps(told)
 
 
-class Window(msgspec.Struct):
+class Window(Struct):
     """What was counted in a window that is not over yet."""
 
     start_ms: int
@@ -179,7 +180,7 @@ class Window(msgspec.Struct):
     sync_unknown: int = 0
 
 
-class Episode(msgspec.Struct):
+class Episode(Struct):
     """Rebalances one after the other."""
 
     start_ms: int
@@ -206,7 +207,7 @@ STATE_VERSION = 4
 """Of what `GroupRollup` and the classes in it hold. See `spark_jobs.streams.state_format` before it is raised."""
 
 
-class GroupRollup(msgspec.Struct):
+class GroupRollup(Struct):
     """What is known of a group, up to `clock_ms`. As a whole the state of the stream's operator."""
 
     cluster: str | None = None

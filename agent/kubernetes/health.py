@@ -6,9 +6,10 @@ A watch that is broken makes nothing unready: origins come late or are not known
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.kubernetes.watched import Watched
 
@@ -28,8 +29,7 @@ class WatchState(StrEnum):
     """No answer: asked again soon."""
 
 
-@dataclass(slots=True)
-class KindHealth:
+class KindHealth(Struct):
     """Of the watch of one kind. `known_ms` is up to when all is known of it, None: nothing yet."""
 
     watched: Watched

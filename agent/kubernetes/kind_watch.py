@@ -16,11 +16,11 @@ import time
 from asyncio import Event, Lock, sleep, wait_for
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 import msgspec
+from msgspec import Struct
 
 from agent.common.pacing import growing_pauses
 from agent.common.text import printable_truncated
@@ -39,8 +39,7 @@ LIVE_MS = 1_000
 """How long a change takes from the API server to here, as a rule."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchTimings:
+class WatchTimings(Struct, frozen=True, kw_only=True):
     """How long what takes, in seconds."""
 
     watch_s: float = 300.0

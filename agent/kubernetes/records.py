@@ -7,8 +7,9 @@ of what a watch missed, it lies between the last time that all was known and the
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 MAX_TERMINATIONS = 8
 """Remembered of each container: the newest."""
@@ -73,8 +74,7 @@ class Disruption(NamedTuple):
     at_ms: int
 
 
-@dataclass(slots=True)
-class ContainerRecord:
+class ContainerRecord(Struct):
     """A container of a pod. `limit` is its memory limit as it is written, `restarts` as the kubelet counts them;
     `probes` are the settings of liveness and startup in words, None for what it does not have."""
 
@@ -86,8 +86,7 @@ class ContainerRecord:
     terminations: tuple[Termination, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class PodRecord:
+class PodRecord(Struct, eq=False):
     """A pod over time. `addresses` are its own: none where it uses its node's.
 
     `deleted` is when somebody asked for its deletion, `gone_ms` when it was no longer there.
@@ -183,8 +182,7 @@ class ReplicaChange(NamedTuple):
     scaled: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class WorkloadRecord:
+class WorkloadRecord(Struct, eq=False):
     """A ReplicaSet, Deployment or StatefulSet over time."""
 
     kind: str
@@ -228,8 +226,7 @@ class Period(NamedTuple):
         return self.from_ms <= span.to_ms and (self.to_ms is None or span.from_ms <= self.to_ms)
 
 
-@dataclass(slots=True, eq=False)
-class NodeRecord:
+class NodeRecord(Struct, eq=False):
     """A node over time: when it was closed to pods (cordoned, for a drain), and when nothing was heard of it."""
 
     name: str
@@ -256,8 +253,7 @@ class Rescale(NamedTuple):
     reason: str
 
 
-@dataclass(slots=True, eq=False)
-class AutoscalerRecord:
+class AutoscalerRecord(Struct, eq=False):
     """A HorizontalPodAutoscaler: what it scales (`Deployment/payments`), and KEDA's ScaledObject, if it is one's."""
 
     namespace: str

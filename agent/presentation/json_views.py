@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from agent.core.end_offsets import EndOffsets, LagNote
 from agent.core.open_transactions import OpenTransactions

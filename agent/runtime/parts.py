@@ -9,8 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from agent.common.threads import BothLocks
 from agent.config.broker_settings import SESSION_NAMES
@@ -80,8 +81,7 @@ class Visibility:
         return self._filters.shows_topic(topic)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
+class AgentOptions(Struct, frozen=True, kw_only=True):
     """What an agent is to do: its `settings`, and what is made of them.
 
     `partitions` to read (None: all; a rule holds for those to come as well), unless the settings share them with
@@ -115,8 +115,7 @@ AnyReader = TopicReader | SampledReader
 """Where records come from: the topic, or looks through the Admin API where that is not to be had."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentParts:
+class AgentParts(Struct, frozen=True, kw_only=True):
     """An agent's collaborators.
 
     `lock` is held for whatever is read from `state`, and while what is read changes. Whoever changes `state`, images

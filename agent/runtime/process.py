@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import astuple
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
 
 from agent.common.logs import configure, set_level
 from agent.config.reload import Changes, Reloader, reloading

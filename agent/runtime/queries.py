@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from itertools import islice
+
+from msgspec.structs import asdict, replace
 
 from agent.common import clock
 from agent.core.events.samples import LagNote

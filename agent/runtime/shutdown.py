@@ -17,10 +17,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from types import FrameType, TracebackType
 from typing import Literal, NamedTuple, Self
+
+from msgspec import Struct
 
 log = logging.getLogger("kshadow")
 
@@ -37,8 +38,7 @@ LOG_TIMEOUT_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownStep:
+class ShutdownStep(Struct, frozen=True):
     """Something to do at the end, for at most `most_s` and what steps before it left over."""
 
     name: str

@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.common.pacing import Backoff
 from agent.common.threads import BackgroundThread
@@ -51,8 +52,7 @@ class HeldBackReader(Protocol):
         """Whether it is not known what is written to a partition."""
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """One open transaction. `since_s` is on the steady clock, as `seen_s`, when it was seen first."""
 
     known: OpenTransaction

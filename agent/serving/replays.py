@@ -12,8 +12,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 log = logging.getLogger("kshadow")
 
@@ -27,8 +28,7 @@ T = TypeVar("T")
 Key = tuple[object, ...]
 
 
-@dataclass(frozen=True)
-class Replay(Generic[T]):
+class Replay(Struct, Generic[T], frozen=True, dict=True):
     """What is to be replayed, and how.
 
     `key` is what it is of; `version` is the same for as long as a replay would be of the same records. `run` makes

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import anyio
 from anyio.to_thread import run_sync
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -26,14 +26,12 @@ MAX_KEPT = 16
 """Texts that are sent at a time: what a slow client costs is memory. With more, readers of the oldest are cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     openmetrics: bool
     is_compressed: bool
 
 
-@dataclass(eq=False, slots=True)
-class _Text:
+class _Text(Struct, eq=False):
     pieces: Sequence[bytes]
     readers: set[LimitedConnection] = field(default_factory=set)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from agent.core.diagnosis.api import Finding
@@ -27,7 +27,7 @@ KEPT = 10
 """Files."""
 
 
-class FindingsState(msgspec.Struct, frozen=True):
+class FindingsState(Struct, frozen=True):
     """Between two batches."""
 
     image: bytes

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -100,7 +101,7 @@ def _watermark_ms(text: str | None) -> int | None:
     return at_ms if at_ms > 0 else None
 
 
-class _Starts(msgspec.Struct):
+class _Starts(Struct):
     starts: int = 0
     failures: int = 0
     ended: bool = True

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from msgspec import Struct, field
 
 from agent.config.values import Address
 from agent.serving.metrics.text import Metric
@@ -25,8 +26,7 @@ PARTS = ("addBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning
 """The parts of a batch as Spark tells them; others count as `other`."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
+class BatchProgress(Struct, frozen=True):
     """What Spark tells at the end of a batch."""
 
     input_records: int
@@ -44,8 +44,7 @@ class BatchProgress:
     """By source: records between what was read and its end."""
 
 
-@dataclass(slots=True)
-class StreamProgress:
+class StreamProgress(Struct):
     """How a stream is getting on. Times are Unix time in seconds."""
 
     query: str
@@ -76,8 +75,7 @@ class StreamProgress:
 Samples = Iterable[tuple[tuple[str, ...], float]]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamMetric(Metric):
+class StreamMetric(Metric, frozen=True):
     """A metric of a stream."""
 
     values: Callable[[StreamProgress, float], Mapping[str, float] | float | None]

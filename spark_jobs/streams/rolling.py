@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+from msgspec import Struct
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -38,14 +39,14 @@ from spark_jobs.streams.state_format import StateFormat
 _ROWS = from_arrow_schema(ROWS)
 
 
-class PendingEvent(msgspec.Struct, frozen=True):
+class PendingEvent(Struct, frozen=True):
     """An event that the watermark has not passed."""
 
     at_ms: int
     body: str
 
 
-class GroupState(msgspec.Struct):
+class GroupState(Struct):
     """A group's state between batches."""
 
     rollup: GroupRollup

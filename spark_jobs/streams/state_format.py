@@ -3,7 +3,7 @@
 To Spark each state is opaque: one column of bytes, whose name and type never change, so no change of ours meets its
 own check of state schemas. In front of the bytes stands of which version they are:
 
-    magic (8 bytes)  version (2)  MessagePack of a msgspec.Struct, by the fields' names
+    magic (8 bytes)  version (2)  MessagePack of a Struct, by the fields' names
 
 To change what is kept (a field of `GroupState`, of `GroupRollup` and the classes in it, or of `FindingsState`):
 
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from agent.persistence.snapshot.errors import MALFORMED
 from spark_jobs.errors import StateRefused
@@ -37,7 +37,7 @@ UNVERSIONED = 1
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 
-State = TypeVar("State", bound=msgspec.Struct)
+State = TypeVar("State", bound=Struct)
 
 
 class StateFormat(Generic[State]):

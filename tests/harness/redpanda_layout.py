@@ -15,8 +15,9 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
+
+from msgspec import to_builtins
 
 from agent.core.protocol.group_placement import GroupPlacement, observe_placement
 from agent.core.protocol.hashing import REDPANDA_OFFSETS_PARTITIONS, GroupPartitioner, partition_for_group
@@ -106,9 +107,9 @@ def replayed(records: Iterable[RawRecord]) -> Replayed:
 
 
 def _without_place(transition: Transition) -> dict[str, Any]:
-    form = {"kind": transition.kind, **asdict(transition)}
-    at = form.pop("at")
-    return {**form, "at_ms": at["timestamp_ms"] if isinstance(at, dict) else at.timestamp_ms}
+    form = {"kind": transition.kind, **to_builtins(transition)}
+    del form["at"]
+    return {**form, "at_ms": transition.at.timestamp_ms}
 
 
 class Compared(NamedTuple):

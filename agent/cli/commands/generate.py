@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from agent.cli.options import (
     Decorator,
@@ -219,7 +219,7 @@ def _settings(ctx: click.Context, records: int | None) -> GeneratorSettings:
 
     given = {name: value for name, value in ctx.params.items() if value not in (None, ())}
     # Of the topic's partitions the target knows more.
-    names = {it.name for it in fields(GeneratorSettings)} - {"offsets_partitions", "group_partitioner"}
+    names = {*GeneratorSettings.__struct_fields__} - {"offsets_partitions", "group_partitioner"}
     named = {name: given[name] for name in names & given.keys()}
     named |= {name: dict(named[name]) for name in ("mix", "assignors") if name in named}
     settings = GeneratorSettings(0, **named)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -182,7 +181,7 @@ def _sidecar(ctx: click.Context, given: dict[str, Any]) -> Sidecar:
     from agent.tools.sidecar.container import Resources, Sidecar, check, parse_secret_key
 
     _check_extra(ctx, given["extra"])
-    quantities = {it.name: given.pop(it.name) for it in fields(Resources)}
+    quantities = {name: given.pop(name) for name in Resources.__struct_fields__}
     given["secret_env"] = {name: parse_secret_key(text) for name, text in given["secret_env"]}
     it = Sidecar(**given, resources=Resources(**quantities))
     check(it)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from agent.cli.tui.fleet import JsonView, display_text
@@ -29,8 +29,7 @@ WIDE_FROM = 64
 """From so many columns on a cell may take two."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     """A topic's block of the map: `tag` is its letter where its name does not fit above its cells."""
 
     name: str
@@ -39,8 +38,7 @@ class Topic:
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
+class MemberRow(Struct, frozen=True):
     """A member's row."""
 
     label: str

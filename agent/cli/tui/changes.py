@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.cli.tui.fleet import CLUSTER_ROW_NAME, Fleet, FleetRow, JsonView, Key, display_text, key_of, severity_rank
 from agent.presentation.narrative.findings import finding_key
@@ -15,8 +16,7 @@ MAX_TEXT = 600
 """Characters of one happening."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One thing that changed, at a time (epoch milliseconds). `rank`: of a finding that opened, -1 of all else.
 
     `cause`: of a rebalance, empty of all else."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from agent.common.text import printable_truncated
@@ -37,8 +39,7 @@ class Key(NamedTuple):
     group: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FleetRow:
+class FleetRow(Struct, frozen=True):
     """A group as the fleet shows it. `recent_rebalances`: of the last ten minutes; `worst_rank` is the rank of the
     severest open finding, -1 without one. Times are epoch milliseconds, None if unknown."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from agent.cli.tui.changes import Change
@@ -46,8 +46,7 @@ MEDIUM_WIDTH = 50
 """Columns from which on there is room for more than the most important."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of numbers or short words. Those that come first in `COLUMNS` are the last to go.
 
     `cell` gives a group's text and its style, at a time (epoch milliseconds).
@@ -92,8 +91,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """What fits a width: columns in the order they are shown, and room for the group and its trouble."""
 
     group: int
@@ -174,8 +172,7 @@ def severity_mark(worst: int) -> Piece:
     return SEVERITY_MARKS.get(worst, NO_MARK)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
+class SourceStatus(Struct, frozen=True):
     """How what is shown stands to its source. `failure` says why it does not answer, None while it does.
 
     What is older than `late_ms` should have been asked for and answered anew.

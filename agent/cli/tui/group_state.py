@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.cli.tui.fleet import JsonView, Key
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
@@ -21,8 +22,7 @@ MAX_POINTS = 512
 LagPoints = Sequence[tuple[int, int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupState:
+class GroupState(Struct, frozen=True):
     """A group as it is shown. `form` is None where it is gone; `moved` are the partitions whose member changed
     with its latest generation; `moves_known` says whether that one was seen to come."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from agent.cli.answers import SourceAway, SourceNotReady
 from agent.cli.tui.fleet import Key
@@ -16,8 +17,7 @@ from agent.cli.tui.poller import FleetUpdate, GroupExplanation, Poller
 LATE_MS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class PollFailed:
+class PollFailed(Struct, frozen=True):
     """The source did not answer: why, and whether it is there and only not ready. `tries` in a row, so far."""
 
     reason: str
@@ -25,8 +25,7 @@ class PollFailed:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class PollerCrashed:
+class PollerCrashed(Struct, frozen=True):
     """The thread ended by a mistake of ours."""
 
     error: Exception

@@ -7,7 +7,9 @@ two questions, and at most `MAX_TIMELINES` more for what the rebalances since th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from agent.cli.answers import Answers, SourceNotReady
 from agent.cli.tui.changes import Change, changes_of_events, differences, rebalanced_groups
@@ -38,8 +40,7 @@ MAX_CHANGES = 200
 """Happenings of one round that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetUpdate:
+class FleetUpdate(Struct, frozen=True):
     """A round: the fleet, what is new since the round before, and whether there was one."""
 
     fleet: Fleet
@@ -47,8 +48,7 @@ class FleetUpdate:
     first: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GroupExplanation:
+class GroupExplanation(Struct, frozen=True):
     """The story of a group: headings, and the sentences under each. Without any, the group is gone."""
 
     key: Key

@@ -23,8 +23,9 @@ import re
 from calendar import timegm
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 MAX_LINE_CHARACTERS = 8192
 """Longer lines are not matched, except those that list members: a name or reason in them is no real one."""
@@ -244,8 +245,7 @@ LocalToEpochMs = Callable[[int], int]
 """Milliseconds since 1970 as the broker host's local clock shows them → epoch milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogEvent:
+class LogEvent(Struct, frozen=True):
     """One line about one group. `reason` is what stands there as the reason, or the names of removed members."""
 
     kind: str

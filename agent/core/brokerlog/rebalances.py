@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent.common.text import truncated
 from agent.core.brokerlog.lines import MAX_REASON_CHARACTERS, LogEvent
@@ -42,8 +43,7 @@ _MAX_QUARTER_HOURS = 56
 """No time zone is farther from UTC than 14 hours."""
 
 
-@dataclass(slots=True)
-class LoggedRebalance:
+class LoggedRebalance(Struct):
     """What the log says of one rebalance of a classic group. Times are epoch milliseconds.
 
     `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or
@@ -77,8 +77,7 @@ class LoggedRebalance:
             self.causes.add(gone.cause)
 
 
-@dataclass(slots=True)
-class _LoggedGroup:
+class _LoggedGroup(Struct):
     current: LoggedRebalance
     last: LoggedRebalance | None = None
     pending: set[str] = field(default_factory=set)

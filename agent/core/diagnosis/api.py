@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from agent.core.diagnosis.severity import Severity as Severity
 from agent.core.inference.origins import Origin
 from agent.core.shadow.transitions import LogPosition, Transition
@@ -29,8 +31,7 @@ WINDOW_MS = 300_000
 Each ends on the event clock at a multiple of its length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """What is wrong, as of now. `summary` says what, with numbers, in one sentence; `advice` what to do about it,
     with the setting's name; `numbers` are the facts for machines: numbers, short texts and short lists of them.
 
@@ -209,8 +210,7 @@ class FindingState(StrEnum):
     RESOLVED = "resolved"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A finding opened, changed its severity, or closed.
 
     `since_ms` is when its condition began to hold; with the group (None: the cluster) and the analyzer's name it says

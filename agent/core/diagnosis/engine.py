@@ -15,11 +15,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from sys import intern
 from typing import Any, ClassVar, NamedTuple
+
+from msgspec.structs import replace
 
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption

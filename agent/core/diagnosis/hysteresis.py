@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
+
+from msgspec import Struct
 
 from agent.core.diagnosis.api import Condition, FindingState, Settings, Severity, Verdict
 from agent.core.state_fields import StateFields
@@ -18,8 +19,7 @@ class FindingChange(NamedTuple):
     condition: Condition
 
 
-@dataclass(slots=True)
-class Hysteresis:
+class Hysteresis(Struct):
     """One finding that may be: waiting to open, open, or waiting to close. Times are epoch milliseconds."""
 
     STATE: ClassVar = StateFields(

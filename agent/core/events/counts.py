@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding, FindingState
@@ -18,8 +19,7 @@ from agent.core.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, 
 from agent.core.state_fields import StateFields
 
 
-@dataclass(slots=True)
-class PartitionCounts:
+class PartitionCounts(Struct):
     """What was counted of the groups of one partition, by group."""
 
     STATE: ClassVar = StateFields(

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from agent.core.diagnosis.api import Finding, FindingState
 from agent.core.diagnosis.severity import Severity
@@ -70,7 +70,7 @@ class FindingEvent(HistoryEvent, frozen=True, kw_only=True):
         return fields
 
 
-class EventPositionBehind(msgspec.Struct, frozen=True):
+class EventPositionBehind(Struct, frozen=True):
     """A committed position with something to read."""
 
     topic: str

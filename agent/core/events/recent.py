@@ -15,6 +15,7 @@ from sys import getsizeof
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from agent.common.interning import Interner
 from agent.core.diagnosis.api import Finding
@@ -288,7 +289,7 @@ class PartitionRecentEvents:
         return out
 
 
-class _EveryEvent(msgspec.Struct):
+class _EveryEvent(Struct):
     """What every event has."""
 
     type: str

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from heapq import nlargest
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import (

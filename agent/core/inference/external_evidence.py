@@ -11,8 +11,10 @@ the end of the join phase.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.causes import DEPARTURE_CAUSES, Cause
 from agent.core.inference.facts import Departure, Evidence, Inference
@@ -242,8 +244,7 @@ def _evidence(
 # Members that asked to leave: what the report says, with what was inferred before as `guess`.
 
 
-@dataclass(frozen=True, slots=True)
-class _Leave:
+class _Leave(Struct, frozen=True):
     member: Member
     reported: ReportedDeparture
     guess: Departure

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
@@ -49,8 +50,7 @@ def bounded_ms(time_ms: int) -> int:
     return min(max(time_ms, 0), LATEST_MS)
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Struct, frozen=True):
     """Why one member left, with how sure that is (0 to 1) and by what evidence."""
 
     member: Member
@@ -67,8 +67,7 @@ class Departure:
         return self.evidence.get("group_session_timeout_ms") if own is None else own
 
 
-@dataclass(frozen=True, slots=True)
-class Inference:
+class Inference(Struct, frozen=True):
     """Why a rebalance happened: `cause` set it off, `causes` are all, sorted; `departures` are by member id."""
 
     cause: Cause = Cause.UNKNOWN
@@ -80,8 +79,7 @@ class Inference:
     """When the join phase began, as far as commits and departures tell, epoch milliseconds; None: they do not."""
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceFacts:
+class RebalanceFacts(Struct, frozen=True):
     """What is known of one rebalance of a classic group. Times are epoch milliseconds.
 
     `before` and `after` are the members by id; `replaced` has static members that came back under another id, old and

@@ -7,8 +7,9 @@ and analyzers are told.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-import msgspec
+from msgspec import Struct
 
 from agent.core.causes import Cause
 
@@ -32,8 +31,7 @@ PROBE_WORDS = "probe failed"
 """How a message says what value was in force: whoever writes it takes the words, and `Origin` reads the value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OriginInfo:
+class OriginInfo(Struct, frozen=True, kw_only=True):
     """What is said of a kind of origin."""
 
     words: str
@@ -227,7 +225,7 @@ def contradicts(cause: str, kind: str) -> bool:
     return cause in origin_info(kind).contradicts
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class Origin(Struct, frozen=True, kw_only=True):
     """What happened to a pod or a container, as far as Kubernetes tells.
 
     `kind` is one of `KINDS`; `at_ms` when it happened, epoch milliseconds. `workload` is its kind and name

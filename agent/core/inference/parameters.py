@@ -14,9 +14,10 @@ logs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.protocol.client_libraries import StallEnd
@@ -26,8 +27,7 @@ def _by_cause(shares: Mapping[Cause, float]) -> Mapping[Cause, float]:
     return field(default_factory=lambda: MappingProxyType(shares))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InferenceParameters:
+class InferenceParameters(Struct, frozen=True, kw_only=True):
     """See the module. `PARAMETERS` is the one instance that is used."""
 
     # Clients and brokers: what they do when, as far as nobody configured it.

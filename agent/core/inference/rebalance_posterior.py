@@ -41,11 +41,12 @@ Everything is proportional; `rebalance_posterior` divides by the sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
 from math import exp, log, prod
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import TimesByCause, probability_between, return_probability
@@ -60,8 +61,7 @@ from agent.core.inference.likelihood_sums import (
 from agent.core.inference.parameters import PARAMETERS as P
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceObservation:
+class RebalanceObservation(Struct, frozen=True):
     """What is known of one rebalance. Times are epoch milliseconds.
 
     `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.

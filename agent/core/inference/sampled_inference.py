@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import (
@@ -65,8 +66,7 @@ class Between(NamedTuple):
         return None if self.after_ms is None else (self.by_ms - self.after_ms + 1) // 2
 
 
-@dataclass(frozen=True, slots=True)
-class SampledSilence:
+class SampledSilence(Struct, frozen=True):
     """What looks showed of a member's commits by when it was seen to be gone.
 
     `moved` is when a position of its moved last (None: none was seen to), `moves` how often the one that moved most
@@ -101,8 +101,7 @@ class Sighting(NamedTuple):
     when: Between
 
 
-@dataclass(frozen=True, slots=True)
-class SampledRebalance:
+class SampledRebalance(Struct, frozen=True):
     """What is known of one rebalance. `began`: when it was seen to prepare (None: it was not), `ended` when it was
     seen at rest again. `joined` and `left` hold members and when each came or went, `silences` are by id of those
     that left.

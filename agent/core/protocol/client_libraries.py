@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 
 class StallEnd(StrEnum):
@@ -33,8 +34,7 @@ class StallEnd(StrEnum):
     """Nothing: its heartbeats go on. Only a rebalance that it does not join in time takes it out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientLibrary:
+class ClientLibrary(Struct, frozen=True, kw_only=True):
     """What is known of one library, as it comes: applications may do otherwise. Shares are parts of 1."""
 
     name: str

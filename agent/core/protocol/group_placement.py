@@ -9,7 +9,8 @@ partitions was changed, or a coordinator with a rule of its own. Knows names and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 
@@ -20,8 +21,7 @@ MAX_MISPLACED = 0.1
 hand."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlacement:
+class GroupPlacement(Struct, frozen=True):
     """Of how many groups only one rule, or neither, says where they stand. Groups that both place alike count
     nowhere."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, cast
+
+from msgspec.structs import replace
 
 from agent.common.interning import share_texts_and_numbers
 from agent.core.causes import Cause

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
@@ -93,8 +95,7 @@ Metadata = TypeVar("Metadata")
 Assigned = TypeVar("Assigned")
 
 
-@dataclass(slots=True)
-class MemberRecords(Generic[Metadata, Assigned]):
+class MemberRecords(Struct, Generic[Metadata, Assigned]):
     """What the log has of one member, as it stands. Its target is in `TargetAssignments`: one alone makes no
     member."""
 
@@ -115,8 +116,7 @@ class MemberRecords(Generic[Metadata, Assigned]):
         return 0 if self.current is None else cast(Any, self.current).member_epoch
 
 
-@dataclass(slots=True)
-class PendingChanges:
+class PendingChanges(Struct):
     """Changes of membership since the last epoch."""
 
     # Member ids in the order in which they came; a dict, for members that go again at once.

@@ -10,10 +10,11 @@ from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from copy import copy
-from dataclasses import replace
 from pathlib import PurePath
 from traceback import extract_tb
 from typing import ClassVar, NamedTuple, cast
+
+from msgspec.structs import replace
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
 from agent.core.inference.facts import CoordinatorChange, bounded_ms

@@ -12,10 +12,10 @@ seen; it orders them and is told to nobody.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Inference
@@ -56,7 +56,7 @@ ASSIGNED_LATE_MS = 15_000
 """After a change of members a KIP-848 group's targets change with it: so long that is no rebalance of its own."""
 
 
-class SeenMember(msgspec.Struct, frozen=True, array_like=True):
+class SeenMember(Struct, frozen=True, array_like=True):
     """A member as a description has it. `assignment` is empty where the group is not at rest; `target` is None but in
     KIP-848 groups."""
 
@@ -68,7 +68,7 @@ class SeenMember(msgspec.Struct, frozen=True, array_like=True):
     target: dict[str, tuple[int, ...]] | None = None
 
 
-class GroupLook(msgspec.Struct, frozen=True, omit_defaults=True):
+class GroupLook(Struct, frozen=True, omit_defaults=True):
     """What one look showed: the value of a record under the group's key (`agent.core.shadow.sampled_mirror`).
 
     `every_ms` is how often the group's state is looked at, `before_ms` when it was last before this (None: not
@@ -91,8 +91,7 @@ class GroupLook(msgspec.Struct, frozen=True, omit_defaults=True):
     withheld_topics: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class SampledRound:
+class SampledRound(Struct):
     """A rebalance under way: when it began (None: it was not seen to), who came and went since, and when it was seen
     in motion last and at rest first. `described`: whether its members were looked at."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.core.inference.origin_evidence import PartitionOrigins
 from agent.core.protocol.hashing import partition_for_group

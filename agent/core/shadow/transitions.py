@@ -14,11 +14,10 @@ not as instances, since those of a newer agent may hold more fields.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure, Inference
@@ -50,7 +49,7 @@ Int32 = Meta(extra={"column": "int32"})
 """Marks what a column of 32 bits holds; other integers have 64."""
 
 
-class EventOrigin(msgspec.Struct, frozen=True, kw_only=True):
+class EventOrigin(Struct, frozen=True, kw_only=True):
     """What happened to a member's pod (`agent.core.inference.origins.Origin`)."""
 
     kind: Annotated[str, one_of(KINDS)]
@@ -65,7 +64,7 @@ class EventOrigin(msgspec.Struct, frozen=True, kw_only=True):
     message: Annotated[str, Meta(description="the evidence in a sentence")]
 
 
-class EventMember(msgspec.Struct, frozen=True):
+class EventMember(Struct, frozen=True):
     """A member: its id, and its client."""
 
     member_id: str
@@ -114,7 +113,7 @@ def _departure(departure: Departure | None) -> Event:
     return {"cause": str(departure.cause), "confidence": departure.confidence}
 
 
-class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryEvent(Struct, frozen=True, kw_only=True):
     """An event of a type that is not known yet: who reads passes over it."""
 
     schema: Annotated[
@@ -181,8 +180,16 @@ class LogPosition(NamedTuple):
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class _KnownBeside(Struct, frozen=True, kw_only=True):
+    """What a change says beside what the records do."""
+
+    sampled_every_ms: int | None = None
+    """Where the group is looked at and no record is read: how often its state is."""
+    origins: MemberOrigins | None = None
+    """What happened to the pods of the members that came and went; None: nobody was asked."""
+
+
+class Transition(_KnownBeside, frozen=True):
     """A change of one group. `kind` is the `type` of the history event that it becomes."""
 
     kind: ClassVar[str]
@@ -192,14 +199,9 @@ class Transition:
     at: LogPosition
     group: str
     group_type: str
-    sampled_every_ms: int | None = field(default=None, kw_only=True)
-    """Where the group is looked at and no record is read: how often its state is."""
-    origins: MemberOrigins | None = field(default=None, kw_only=True, compare=False)
-    """What happened to the pods of the members that came and went; None: nobody was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCreated(Transition):
+class GroupCreated(Transition, frozen=True):
     """A group is in the log for the first time.
 
     `observed` is False where the group must be older than its first record (a generation above 1, say): the
@@ -217,8 +219,7 @@ class GroupCreatedEvent(HistoryEvent, frozen=True, kw_only=True):
     observed: Observed
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalanced(Transition):
+class Rebalanced(Transition, frozen=True):
     """A classic group completed a generation, or became empty; another group's epoch was raised.
 
     `previous_generation` is None where the log does not hold it. `sync_ms` is the time from the end of the
@@ -300,8 +301,7 @@ class RebalanceEvent(HistoryEvent, frozen=True, kw_only=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class MemberJoined(Transition):
+class MemberJoined(Transition, frozen=True):
     """A member is in the group that was not."""
 
     kind = "member_joined"
@@ -322,8 +322,7 @@ class MemberJoinedEvent(HistoryEvent, frozen=True, kw_only=True):
         return {"generation": transition.generation, "member": _member(transition.member, transition.origins)}
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLeft(Transition):
+class MemberLeft(Transition, frozen=True):
     """A member that was in the group is gone. `inferred`: how it went, None where a rebalance did not tell."""
 
     kind = "member_left"
@@ -348,8 +347,7 @@ class MemberLeftEvent(HistoryEvent, frozen=True, kw_only=True):
         return {"generation": transition.generation, "member": member, **_departure(transition.inferred)}
 
 
-@dataclass(frozen=True, slots=True)
-class StaticMemberReplaced(Transition):
+class StaticMemberReplaced(Transition, frozen=True):
     """A static member came back under a new member id."""
 
     kind = "static_member_replaced"
@@ -376,8 +374,7 @@ class StaticMemberReplacedEvent(HistoryEvent, frozen=True, kw_only=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentChanged(Transition):
+class AssignmentChanged(Transition, frozen=True):
     """Partitions (for Connect and Streams: tasks) have another owner, or one has none any more.
 
     Classic groups: the assignment of `generation`. Other groups: the newest target assignment, of that epoch.
@@ -415,8 +412,7 @@ class AssignmentChangedEvent(HistoryEvent, frozen=True, kw_only=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEmptied(Transition):
+class GroupEmptied(Transition, frozen=True):
     """The last member is gone."""
 
     kind = "group_emptied"
@@ -430,15 +426,13 @@ class GroupEmptiedEvent(HistoryEvent, frozen=True, kw_only=True):
     generation: Generation
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDeleted(Transition):
+class GroupDeleted(Transition, frozen=True):
     """The group itself is gone."""
 
     kind = "group_deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWithheld(GroupDeleted):
+class GroupWithheld(GroupDeleted, frozen=True):
     """The brokers do not show the group any more, for want of a right: whether it is there is not known."""
 
     kind = "group_withheld"
@@ -449,8 +443,7 @@ class GroupDeletedEvent(HistoryEvent, frozen=True, kw_only=True):
     """The group itself is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsDeleted(Transition):
+class OffsetsDeleted(Transition, frozen=True):
     """A committed offset was deleted: by an admin, or because it expired. `committed_offset` was the last."""
 
     kind = "offsets_deleted"
@@ -460,8 +453,7 @@ class OffsetsDeleted(Transition):
     committed_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsWithheld(OffsetsDeleted):
+class OffsetsWithheld(OffsetsDeleted, frozen=True):
     """The brokers do not show a committed offset any more, for want of a right."""
 
     kind = "offsets_withheld"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.origins import Origin
@@ -28,8 +30,7 @@ LEFT_FOR_RESTART = -2
 
 
 @interned
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A member of a group.
 
     `assignment` is what it holds: topic to partitions; for Connect connector to tasks (-1 is the connector
@@ -61,8 +62,8 @@ class Member:
     def after_restore(self) -> None:
         """Texts are one object in all members and analyzers, as they were before."""
         share_texts_and_numbers(self, *_SHARED)
-        object.__setattr__(self, "subscription", tuple(map(intern, self.subscription)))
-        object.__setattr__(self, "assignment", {intern(topic): held for topic, held in self.assignment.items()})
+        force_setattr(self, "subscription", tuple(map(intern, self.subscription)))
+        force_setattr(self, "assignment", {intern(topic): held for topic, held in self.assignment.items()})
 
     @property
     def partitions(self) -> int:
@@ -75,8 +76,7 @@ class Member:
         return self.member_epoch == LEFT_FOR_RESTART
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True):
     """A group's position in one partition: `offset` is the next record it would read.
 
     `committed_ms` is epoch milliseconds, None where the record has no time (`known_ms`); `topic_id` in Kafka's text
@@ -106,8 +106,7 @@ class Position(NamedTuple):
     commits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+class Anomaly(Struct, frozen=True):
     """Something in the log that a coordinator should not write, kept and counted rather than swallowed."""
 
     kind: str
@@ -120,8 +119,7 @@ UNKNOWN_NUMBER = -1
 """Of a number that nothing tells."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(Struct, frozen=True):
     """A group as its coordinator sees it.
 
     `generation` is the group epoch in KIP-848, share and streams groups, -1 in a group that only commits

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire.errors import Invalid
 from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, array, wire
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, frozen=True):
     """A classic group."""
 
     group: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadata(Message):
+class MemberMetadata(Message, frozen=True):
     """One member, with the bytes of the protocol that the group chose.
 
     `subscription` and `assignment` are the client's own payloads: see `agent.core.wire.payloads`. Timeouts are
@@ -36,8 +32,7 @@ class MemberMetadata(Message):
     assignment: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataValue(Message):
+class GroupMetadataValue(Message, frozen=True):
     """A group as it was when its rebalance completed, or when it became empty.
 
     `current_state_timestamp` is epoch milliseconds, -1 where the version lacks it.
@@ -54,8 +49,7 @@ class GroupMetadataValue(Message):
     members: tuple[MemberMetadata, ...] = wire(array(MemberMetadata))
 
 
-@dataclass(frozen=True, slots=True)
-class RedpandaMemberMetadata(Message):
+class RedpandaMemberMetadata(Message, frozen=True):
     """A member as Redpanda writes it: as Kafka in version 3, with that version in front of each
     (`member_state::encode` of its `group_metadata.cc`)."""
 
@@ -70,8 +64,7 @@ class RedpandaMemberMetadata(Message):
     assignment: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class RedpandaGroupMetadataValue(Message):
+class RedpandaGroupMetadataValue(Message, frozen=True):
     """A group as Redpanda writes it, in version 3; its members alone differ from Kafka's."""
 
     protocol_type: str = wire(STRING)

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.schema import BYTES, INT8, INT32, INT64, STRING, UUID, Message, array, nested, wire
 
 
-@dataclass(frozen=True, slots=True)
-class GroupIdKey(Message):
+class GroupIdKey(Message, frozen=True):
     """A group: the key of every record that there is one of in a group."""
 
     group_id: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMemberKey(Message):
+class GroupMemberKey(Message, frozen=True):
     """A member of a group: the key of every record that there is one of for each member."""
 
     group_id: str = wire(STRING)
     member_id: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionKey(Message):
+class ConsumerGroupRegularExpressionKey(Message, frozen=True):
     """A regular expression that members of a group subscribe to."""
 
     group_id: str = wire(STRING)
     regular_expression: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadataValue(Message):
+class ConsumerGroupMetadataValue(Message, frozen=True):
     """The group epoch: a bump asks for a new target assignment. The hash stands for the topics (KIP-1101, 4.1)."""
 
     flexible = 0
@@ -41,8 +35,7 @@ class ConsumerGroupMetadataValue(Message):
     metadata_hash: int = wire(INT64, tag=0)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRacks(Message):
+class PartitionRacks(Message, frozen=True):
     """The racks that hold one partition."""
 
     flexible = 0
@@ -51,8 +44,7 @@ class PartitionRacks(Message):
     racks: tuple[str, ...] = wire(array(STRING))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata(Message):
+class TopicMetadata(Message, frozen=True):
     """A topic as the coordinator knew it. `partition_metadata` is not used after Kafka 4.0."""
 
     flexible = 0
@@ -63,8 +55,7 @@ class TopicMetadata(Message):
     partition_metadata: tuple[PartitionRacks, ...] = wire(array(PartitionRacks))
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadataValue(Message):
+class ConsumerGroupPartitionMetadataValue(Message, frozen=True):
     """The subscribed topics; up to Kafka 4.0, replaced by `metadata_hash` (KIP-1101)."""
 
     flexible = 0
@@ -72,8 +63,7 @@ class ConsumerGroupPartitionMetadataValue(Message):
     topics: tuple[TopicMetadata, ...] = wire(array(TopicMetadata))
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocol(Message):
+class ClassicProtocol(Message, frozen=True):
     """One protocol of a member that still speaks the classic protocol, with its subscription bytes."""
 
     flexible = 0
@@ -82,8 +72,7 @@ class ClassicProtocol(Message):
     metadata: bytes = wire(BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberMetadata(Message):
+class ClassicMemberMetadata(Message, frozen=True):
     """What is kept of a member that speaks the classic protocol inside a consumer group (a migration)."""
 
     flexible = 0
@@ -92,8 +81,7 @@ class ClassicMemberMetadata(Message):
     supported_protocols: tuple[ClassicProtocol, ...] = wire(array(ClassicProtocol))
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadataValue(Message):
+class ConsumerGroupMemberMetadataValue(Message, frozen=True):
     """One member and what it subscribes to. `classic_member_metadata` is None for a KIP-848 member.
 
     Kafka's schema gives that field a JSON null as its default, which its generator reads as an empty struct:
@@ -115,8 +103,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMetadataValue(Message):
+class TargetAssignmentMetadataValue(Message, frozen=True):
     """The epoch of the newest target assignment, and since 4.3 (KIP-1263) when it was computed, epoch ms.
 
     Key types 6, 12 and 20 share it.
@@ -128,8 +115,7 @@ class TargetAssignmentMetadataValue(Message):
     assignment_timestamp: int = wire(INT64, tag=0)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitions(Message):
+class TopicPartitions(Message, frozen=True):
     """Partitions of one topic."""
 
     flexible = 0
@@ -138,8 +124,7 @@ class TopicPartitions(Message):
     partitions: tuple[int, ...] = wire(array(INT32), repeats=True)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentMemberValue(Message):
+class TargetAssignmentMemberValue(Message, frozen=True):
     """What the assignor wants one member to have. Key types 7 and 13 share it."""
 
     flexible = 0
@@ -147,8 +132,7 @@ class TargetAssignmentMemberValue(Message):
     topic_partitions: tuple[TopicPartitions, ...] = wire(array(TopicPartitions))
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedTopicPartitions(Message):
+class OwnedTopicPartitions(Message, frozen=True):
     """Partitions of one topic with the epoch at which each was assigned, where written.
 
     As with `classic_member_metadata`, a missing tag is an empty list and null is written out.
@@ -161,8 +145,7 @@ class OwnedTopicPartitions(Message):
     assignment_epochs: tuple[int, ...] | None = wire(array(INT32), nullable=0, tag=0, default=())
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """What one member has now. `state` is `MemberState`'s number: 0 stable, 1 and 2 unrevoked and unreleased."""
 
     flexible = 0
@@ -174,8 +157,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     partitions_pending_revocation: tuple[OwnedTopicPartitions, ...] = wire(array(OwnedTopicPartitions))
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupRegularExpressionValue(Message):
+class ConsumerGroupRegularExpressionValue(Message, frozen=True):
     """The topics that a regular expression resolved to; `timestamp` is epoch milliseconds."""
 
     flexible = 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.schema import INT32, INT64, STRING, UUID, Message, wire
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, frozen=True):
     """Whose offset this is. Key types 0 and 1 share it."""
 
     group: str = wire(STRING)
@@ -17,8 +14,7 @@ class OffsetCommitKey(Message):
     partition: int = wire(INT32)
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyOffsetCommitValue(Message):
+class LegacyOffsetCommitValue(Message, frozen=True):
     """The value under key type 0, from before Kafka 0.9."""
 
     offset: int = wire(INT64)
@@ -26,8 +22,7 @@ class LegacyOffsetCommitValue(Message):
     commit_timestamp: int = wire(INT64)
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitValue(Message):
+class OffsetCommitValue(Message, frozen=True):
     """A committed position: the offset of the next record that the group would read.
 
     `commit_timestamp` and `expire_timestamp` are epoch milliseconds; -1 is none. Version 4 (Kafka 4.1) is

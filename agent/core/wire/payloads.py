@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from agent.core.wire import primitives as p
@@ -19,8 +18,7 @@ from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, 
 _LENGTH, _COUNT = struct.Struct(">h"), struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartition(Message):
+class TopicPartition(Message, frozen=True):
     """Partitions of one topic, by name."""
 
     versions = (0, 3)
@@ -36,8 +34,7 @@ class TopicPartition(Message):
         return end
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(Message, frozen=True):
     """What a consumer asks for. `generation_id` -1: it owns nothing from a generation it knows."""
 
     versions = (0, 3)
@@ -49,8 +46,7 @@ class ConsumerProtocolSubscription(Message):
     rack_id: str | None = wire(STRING, since=3, nullable=3, default=None)  # KIP-881
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(Message, frozen=True):
     """What the leader gives a consumer."""
 
     versions = (0, 3)
@@ -59,8 +55,7 @@ class ConsumerProtocolAssignment(Message):
     user_data: bytes | None = wire(BYTES, nullable=0, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorTasks(Message):
+class ConnectorTasks(Message, frozen=True):
     """A connector and its tasks; task -1 is the connector itself."""
 
     versions = (0, 2)
@@ -69,8 +64,7 @@ class ConnectorTasks(Message):
     tasks: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectWorkerState(Message):
+class ConnectWorkerState(Message, frozen=True):
     """What a Connect worker says of itself. `allocation` (version 1 on, KIP-415) holds the assignment it has.
 
     Version 0 is the eager protocol, 1 "compatible", 2 "sessioned".
@@ -83,8 +77,7 @@ class ConnectWorkerState(Message):
     allocation: bytes | None = wire(BYTES, since=1, nullable=1, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectAssignment(Message):
+class ConnectAssignment(Message, frozen=True):
     """What the leading worker gives a worker. `delay` is milliseconds until the scheduled rebalance, 0 for none."""
 
     versions = (0, 2)

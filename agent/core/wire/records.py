@@ -11,7 +11,8 @@ own length that way is of a group with an empty name and of a topic whose name i
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.wire import classic, consumer, offsets, share, streams
 from agent.core.wire import primitives as p
@@ -19,8 +20,7 @@ from agent.core.wire.errors import Invalid, UnknownKeyType, UnknownVersion, Wire
 from agent.core.wire.schema import Message
 
 
-@dataclass(frozen=True, slots=True)
-class RecordType:
+class RecordType(Struct, frozen=True):
     """A key type (the int16 that starts every key) and its messages. A key has one version, the key type itself."""
 
     key_type: int
@@ -66,8 +66,7 @@ RECORD_TYPES: dict[int, RecordType] = {row[0]: RecordType(*row) for row in _TYPE
 """Every key type that Kafka 4.4.0 writes. 9 and 18 were given up before a release."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A decoded key with its decoded value."""
 
     type: RecordType
@@ -76,24 +75,21 @@ class Record:
     value: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """A decoded key without a value: what it names was deleted."""
 
     type: RecordType
     key: Message
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMarker:
+class TransactionMarker(Struct, frozen=True):
     """The end of a transaction, `commit` or `abort`."""
 
     outcome: str
     coordinator_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Undecodable:
+class Undecodable(Struct, frozen=True):
     """Bytes that could not be decoded, and why."""
 
     error: WireError

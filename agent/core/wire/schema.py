@@ -1,4 +1,4 @@
-"""A message is a frozen dataclass, and the dataclass is its own schema.
+"""A message is a frozen struct, and the struct is its own schema.
 
 Each field says its wire type and, where they matter, the versions that have it (`since`, `until`), from
 which version it may be null, and its tag. `read` and `write` for one version are compiled from that on first
@@ -8,11 +8,11 @@ back, a tagged field at its default is left out.
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
+
+from msgspec import Struct, StructMeta
 
 from agent.common.interning import Interner
 from agent.core.wire import primitives as p
@@ -30,8 +30,7 @@ MOST_REPEATED_MESSAGE_BYTES = 200
 """Messages that take more are each read."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireType:
+class WireType(Struct, frozen=True):
     """A wire type; its codec depends on whether the version is flexible and the field nullable."""
 
     name: str
@@ -59,8 +58,7 @@ def nested(message: type[Message]) -> WireType:
     return WireType("struct", struct=message)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
+class FieldSpec(Struct, frozen=True):
     """What a field's declaration says beyond its Python type. `nullable` is the first version that may be null.
 
     `repeats`: most messages have one of few values, which are kept as one object each."""
@@ -93,9 +91,7 @@ def wire(
     """
     if default is _DEFAULT:
         default = _ZERO_VALUES[type.name]
-    return dataclasses.field(
-        default=default, metadata={"wire": FieldSpec(type, since, until, nullable, tag, repeats)}
-    )
+    return _Declared(FieldSpec(type, since, until, nullable, tag, repeats), default)
 
 
 _ZERO_VALUES = dict.fromkeys(("int8", "int16", "uint16", "int32", "int64"), 0) | {
@@ -107,12 +103,29 @@ _ZERO_VALUES = dict.fromkeys(("int8", "int16", "uint16", "int32", "int64"), 0) |
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class _Declared(NamedTuple):
+    """What `wire` says of a field."""
+
+    spec: FieldSpec
+    default: Any
+
+
+class MessageMeta(StructMeta):
+    """Keeps what the fields of a message declare: a struct has only their defaults."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        """The class, with its fields' declarations as `WIRE`, by name."""
+        fields = {field: it for field, it in namespace.items() if isinstance(it, _Declared)}
+        defaults = {field: it.default for field, it in fields.items()}
+        return super().__new__(cls, name, bases, {**namespace, **defaults, "WIRE": fields}, **options)
+
+
+class Message(Struct, frozen=True, kw_only=True, metaclass=MessageMeta):
     """Base of all messages. `flexible` is the first version with compact forms and tags, None for never."""
 
     versions: ClassVar[tuple[int, int]] = (0, 0)
     flexible: ClassVar[int | None] = None
+    WIRE: ClassVar[dict[str, _Declared]]
 
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
     """Tagged fields of a newer Kafka: `(tag, bytes)`, ascending."""
@@ -143,11 +156,7 @@ class Message:
 
 def field_specs(message: type[Message]) -> list[tuple[str, FieldSpec, Any]]:
     """The wire fields of a message in order: name, spec, default."""
-    return [
-        (field.name, field.metadata["wire"], field.default)
-        for field in dataclasses.fields(message)
-        if "wire" in field.metadata
-    ]
+    return [(name, *declared) for name, declared in message.WIRE.items()]
 
 
 def is_flexible(message: type[Message], version: int) -> bool:

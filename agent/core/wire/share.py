@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire.consumer import TopicPartitions
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.schema import INT8, INT32, INT64, STRING, UUID, Message, array, wire
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMemberMetadataValue(Message):
+class ShareGroupMemberMetadataValue(Message, frozen=True):
     """One member and what it subscribes to."""
 
     flexible = 0
@@ -21,8 +18,7 @@ class ShareGroupMemberMetadataValue(Message):
     subscribed_topic_names: tuple[str, ...] = wire(array(STRING))
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupMetadataValue(Message):
+class ShareGroupMetadataValue(Message, frozen=True):
     """The group epoch and the hash of its topics."""
 
     flexible = 0
@@ -31,8 +27,7 @@ class ShareGroupMetadataValue(Message):
     metadata_hash: int = wire(INT64)
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupCurrentMemberAssignmentValue(Message):
+class ShareGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """What one member has now; share members need not revoke, so `state` is always 0."""
 
     flexible = 0
@@ -43,8 +38,7 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     assigned_partitions: tuple[TopicPartitions, ...] = wire(array(TopicPartitions))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPartitionsInfo(Message):
+class TopicPartitionsInfo(Message, frozen=True):
     """Partitions of one topic, with its name."""
 
     flexible = 0
@@ -54,8 +48,7 @@ class TopicPartitionsInfo(Message):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo(Message):
+class TopicInfo(Message, frozen=True):
     """One topic by id and name."""
 
     flexible = 0
@@ -64,8 +57,7 @@ class TopicInfo(Message):
     topic_name: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGroupStatePartitionMetadataValue(Message):
+class ShareGroupStatePartitionMetadataValue(Message, frozen=True):
     """Which share-partitions have their state initialised, which wait for it, which lose it."""
 
     flexible = 0

@@ -6,16 +6,13 @@ held to what Kafka 4.3.1's own write.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire import primitives as p
 from agent.core.wire.errors import Invalid, UnknownKeyType, UnknownVersion, WireError
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.schema import INT8, INT16, INT32, INT64, STRING, UUID, Message, array, wire
 
 
-@dataclass(frozen=True, slots=True)
-class SharePartitionKey(Message):
+class SharePartitionKey(Message, frozen=True):
     """One share-partition: what a share group consumes of one partition. Both key types have it."""
 
     group_id: str = wire(STRING)
@@ -23,8 +20,7 @@ class SharePartitionKey(Message):
     partition: int = wire(INT32)
 
 
-@dataclass(frozen=True, slots=True)
-class StateBatch(Message):
+class StateBatch(Message, frozen=True):
     """Records from the start offset on that were delivered. `delivery_state`: 0 available, 2 acknowledged, 4
     archived."""
 
@@ -36,8 +32,7 @@ class StateBatch(Message):
     delivery_count: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSnapshotValue(Message):
+class ShareSnapshotValue(Message, frozen=True):
     """All of a share-partition's state.
 
     `start_offset` is the first record that is not done with, -1 before that is known. `delivery_complete_count` (4.2,
@@ -57,8 +52,7 @@ class ShareSnapshotValue(Message):
     state_batches: tuple[StateBatch, ...] = wire(array(StateBatch))
 
 
-@dataclass(frozen=True, slots=True)
-class ShareUpdateValue(Message):
+class ShareUpdateValue(Message, frozen=True):
     """What changed since the snapshot of that epoch: `start_offset` and `leader_epoch` -1 are as they were."""
 
     flexible = 0

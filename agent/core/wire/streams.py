@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire.schema import (
     INT8,
     INT16,
@@ -18,8 +16,7 @@ from agent.core.wire.schema import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue(Message):
+class KeyValue(Message, frozen=True):
     """A pair of texts: a client tag or a configuration."""
 
     flexible = 0
@@ -28,8 +25,7 @@ class KeyValue(Message):
     value: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMetadataValue(Message):
+class StreamsGroupMetadataValue(Message, frozen=True):
     """The group epoch, the hash of its topics, and the topology epoch whose topics were found valid (-1: none).
 
     A missing `last_assignment_configs` is an empty list and null is written out (see
@@ -48,8 +44,7 @@ class StreamsGroupMetadataValue(Message):
     failed_description_topology_epoch: int = wire(INT32, tag=3, default=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint(Message):
+class Endpoint(Message, frozen=True):
     """Where an instance answers interactive queries."""
 
     flexible = 0
@@ -58,8 +53,7 @@ class Endpoint(Message):
     port: int = wire(UINT16)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupMemberMetadataValue(Message):
+class StreamsGroupMemberMetadataValue(Message, frozen=True):
     """One member; `process_id` names the instance, which may have several members."""
 
     flexible = 0
@@ -75,8 +69,7 @@ class StreamsGroupMemberMetadataValue(Message):
     client_tags: tuple[KeyValue, ...] = wire(array(KeyValue))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskIds(Message):
+class TaskIds(Message, frozen=True):
     """Tasks of one subtopology: the partitions of its input that they read."""
 
     flexible = 0
@@ -85,8 +78,7 @@ class TaskIds(Message):
     partitions: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTargetAssignmentMemberValue(Message):
+class StreamsGroupTargetAssignmentMemberValue(Message, frozen=True):
     """What the assignor wants one member to have."""
 
     flexible = 0
@@ -96,8 +88,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
     warmup_tasks: tuple[TaskIds, ...] = wire(array(TaskIds))
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedTaskIds(Message):
+class OwnedTaskIds(Message, frozen=True):
     """Tasks of one subtopology with the epoch at which each was assigned, where written."""
 
     flexible = 0
@@ -107,8 +98,7 @@ class OwnedTaskIds(Message):
     assignment_epochs: tuple[int, ...] | None = wire(array(INT32), nullable=0, tag=0, default=())
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupCurrentMemberAssignmentValue(Message):
+class StreamsGroupCurrentMemberAssignmentValue(Message, frozen=True):
     """What one member has now and what it must give up first."""
 
     flexible = 0
@@ -124,8 +114,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     warmup_tasks_pending_revocation: tuple[OwnedTaskIds, ...] = wire(array(OwnedTaskIds))
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyTopic(Message):
+class TopologyTopic(Message, frozen=True):
     """A changelog or repartition topic that a subtopology needs; 0 partitions: no number is enforced."""
 
     flexible = 0
@@ -136,8 +125,7 @@ class TopologyTopic(Message):
     topic_configs: tuple[KeyValue, ...] = wire(array(KeyValue))
 
 
-@dataclass(frozen=True, slots=True)
-class CopartitionGroup(Message):
+class CopartitionGroup(Message, frozen=True):
     """Topics that must be partitioned alike, as indexes into the subtopology's arrays."""
 
     flexible = 0
@@ -147,8 +135,7 @@ class CopartitionGroup(Message):
     repartition_source_topics: tuple[int, ...] = wire(array(INT16))
 
 
-@dataclass(frozen=True, slots=True)
-class Subtopology(Message):
+class Subtopology(Message, frozen=True):
     """A part of the topology that runs on its own: its sources, sinks and state."""
 
     flexible = 0
@@ -162,8 +149,7 @@ class Subtopology(Message):
     copartition_groups: tuple[CopartitionGroup, ...] = wire(array(CopartitionGroup))
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsGroupTopologyValue(Message):
+class StreamsGroupTopologyValue(Message, frozen=True):
     """The topology that the members run."""
 
     flexible = 0

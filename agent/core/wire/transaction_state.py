@@ -5,8 +5,6 @@ A key's first two bytes are its version, as in `__consumer_offsets`, with a numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.wire import primitives as p
 from agent.core.wire.errors import Invalid, UnknownKeyType, UnknownVersion, WireError
 from agent.core.wire.schema import INT8, INT16, INT32, INT64, STRING, Message, array, wire
@@ -18,15 +16,13 @@ VERSIONS = (0, 1)
 """Of values; 1 (Kafka 4.0, KIP-890) is flexible."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionalIdKey(Message):
+class TransactionalIdKey(Message, frozen=True):
     """A transactional id."""
 
     transactional_id: str = wire(STRING)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionPartitions(Message):
+class TransactionPartitions(Message, frozen=True):
     """Partitions of a topic that the transaction has written to, or is about to."""
 
     flexible = 1
@@ -35,8 +31,7 @@ class TransactionPartitions(Message):
     partition_ids: tuple[int, ...] = wire(array(INT32))
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionStateValue(Message):
+class TransactionStateValue(Message, frozen=True):
     """How a transactional id stands.
 
     `transaction_status` is a number of Kafka's (`OPEN_STATES`), `transaction_partitions` null where nothing is open;

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from agent.history.errors import HistoryError, error_of
 from agent.simulation.whatif.comparison import LEAST_SAVED_SHARE
 
 
-class Reproduced(msgspec.Struct, frozen=True):
+class Reproduced(Struct, frozen=True):
     """How true the replay is. `has_times_of_log`: whether partitions are stopped for as long as in the log; null
     where the log does not tell, lacking in older documents."""
 
@@ -20,7 +21,7 @@ class Reproduced(msgspec.Struct, frozen=True):
     has_times_of_log: bool | None = True
 
 
-class Setting(msgspec.Struct, frozen=True):
+class Setting(Struct, frozen=True):
     """What a replay came to. Standstill in partition-milliseconds."""
 
     setting: str
@@ -28,7 +29,7 @@ class Setting(msgspec.Struct, frozen=True):
     stopped_partition_ms: int
 
 
-class WhatIfDocument(msgspec.Struct, frozen=True):
+class WhatIfDocument(Struct, frozen=True):
     """One group. The first of `settings` are today's."""
 
     group: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.history.report.spans import Range, Step
 
@@ -12,8 +13,7 @@ Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two ranges. `of_all` and `groups` are rows of `COMPARISON`; `groups` those of stopped partition time."""
 
     before: Range
@@ -22,8 +22,7 @@ class Comparison:
     groups: Rows
 
 
-@dataclass(frozen=True, slots=True)
-class Gains:
+class Gains(Struct, frozen=True):
     """What the model says. `asked` groups were played; `rows` are those that would gain. Of `doubtful` ones the
     model's stopped times are not the log's, or the log does not tell."""
 
@@ -32,8 +31,7 @@ class Gains:
     doubtful: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReportData:
+class ReportData(Struct, frozen=True):
     """All that the page shows. Rankings are cut at `most_groups`; the totals say how many rows there are."""
 
     span: Range

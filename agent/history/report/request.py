@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import msgspec
+from msgspec import Struct
 
 from agent.history.errors import HistoryError
 from agent.history.report.queries.views import FIRST_MS, LAST_MS
@@ -15,7 +15,7 @@ from agent.history.report.spans import Range
 ENDING = ".html"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="report"):
+class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="report"):
     """Rollups → one HTML page and a Parquet summary."""
 
     rollups: str

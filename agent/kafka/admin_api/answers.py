@@ -6,11 +6,11 @@ Owns their form. Lone surrogates in names of groups go through, so the JSON is m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 MADE_UP = "kshadow-made-up-name"
 """A group or topic that is asked for where none is known: who has the right to see all is told that there is none."""
@@ -58,8 +58,7 @@ class MemberClient(NamedTuple):
     instance_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct, frozen=True):
     """A broker's answer about one group. `members` are their assignments by member id, topics in any order; `clients`
     says who they are. `targets` are what they shall hold, in groups whose brokers tell (KIP-848)."""
 
@@ -81,8 +80,7 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffsets:
+class FetchedOffsets(Struct, frozen=True):
     """All that a group has committed. A record of its own, so that JSON tells it from a `Refusal`. `withheld`: topics
     that are known to have been among them, and are left out as there is no right to see them."""
 
@@ -90,7 +88,7 @@ class FetchedOffsets:
     withheld: tuple[str, ...] = ()
 
 
-class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+class AdminAnswer(Struct, frozen=True, omit_defaults=True):
     """The answer to question `number`. Times are of `child.monotonic_ms`; what was not asked for is empty.
 
     `leaders`: the broker that leads each partition of the topic, -1 for none. `refusals` are of brokers whose groups

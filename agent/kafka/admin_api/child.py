@@ -30,7 +30,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -44,6 +43,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
+from msgspec.structs import replace
 
 from agent.kafka.admin_api.answers import (
     AdminAnswer,

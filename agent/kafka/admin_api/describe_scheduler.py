@@ -7,8 +7,9 @@ says.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 PRIORITY_S = 30.0
 """How long a group that moved comes first: as long as a storm takes to come again."""
@@ -26,8 +27,7 @@ SCANNED_PER_GROUP = 20
 """How many groups a wanted one are looked at, where coordinators do not answer."""
 
 
-@dataclass(slots=True)
-class RateLimiter:
+class RateLimiter(Struct):
     """At most so many groups a second, on the whole and over each `BURST_S`."""
 
     per_s: float

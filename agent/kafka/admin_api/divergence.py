@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.views import GroupView
@@ -30,8 +31,7 @@ Differences = dict[str, str]
 """By field what both say, for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObserverReading:
+class ObserverReading(Struct, frozen=True):
     """What a scrape exports of the observer.
 
     `requests` counts questions by `AdminOutcome`. `divergences` counts groups by field, empty before anything was
@@ -99,8 +99,7 @@ def fingerprint(view: GroupView | None) -> object:
     return view.group_type, view.state, view.generation, view.target_generation, view.state_since_ms, view.members
 
 
-@dataclass(frozen=True, slots=True)
-class _Suspect:
+class _Suspect(Struct, frozen=True):
     print: object
     since: Mapping[str, float]
     """By field when it was first seen to differ while the mirror's view was this one."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.inference.external_evidence import RebalanceReport
 from agent.kafka.admin_api.clock_offset import ClockOffset
@@ -27,8 +28,7 @@ KEPT_PER_GROUP = 3
 """Sightings a group: the latest. Older ones are of rebalances that did not complete, or of records yet to come."""
 
 
-@dataclass(slots=True)
-class JoinPhaseObservation:
+class JoinPhaseObservation(Struct):
     """A join phase.
 
     It began after `not_before_ms` (None if it was under way at the first sweep) and before `first_seen_ms`; and after

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
+from msgspec import Struct, field
 
 from agent.config.values import TOPIC_NAME
 from agent.core.end_offsets import PartitionId
@@ -56,8 +56,7 @@ class OffsetOutcome(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(slots=True)
-class OffsetAnswers:
+class OffsetAnswers(Struct):
     """Offsets by place, and the places without: because there is no such partition, because we may not ask, or
     `failed` because of `errors`, which are counted. What can be no partition is in none of them."""
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import groupby, repeat
 from operator import gt, sub
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.common.interning import Interner
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId
@@ -74,8 +75,7 @@ class GroupTopicRange(NamedTuple):
     stop: int
 
 
-@dataclass(slots=True)
-class PositionLayout:
+class PositionLayout(Struct):
     """Which positions groups have in one partition of the offsets topic, by group, topic and partition."""
 
     offsets: CommittedOffsets

@@ -16,9 +16,10 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
+
+from msgspec import Struct
 
 from agent.core.records import RawRecord, RecordBatch
 from agent.kafka.source import NO_TIMESTAMP_MS
@@ -35,8 +36,7 @@ _MOST = {"partition": (1 << 31) - 1, "offset": (1 << 63) - 1, "timestamp": (1 <<
 _LEAST = {"partition": 0, "offset": 0, "timestamp": NO_TIMESTAMP_MS}
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadLine:
+class PayloadLine(Struct, frozen=True):
     """A member's payload without a record around it; `name` is its type's, None if the line does not say."""
 
     line: int
@@ -44,8 +44,7 @@ class PayloadLine:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LineProblem:
+class LineProblem(Struct, frozen=True):
     """A line (counted from 1) that is no record: what was expected, and what came."""
 
     source: str

@@ -6,9 +6,10 @@ know how a problem is found, and what a command makes of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 
 class ProblemKind(StrEnum):
@@ -24,8 +25,7 @@ class ProblemKind(StrEnum):
     UNREADABLE = "unreadable"  # the file cannot be opened or read
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentProblem:
+class SegmentProblem(Struct, frozen=True):
     """A piece of a segment that could not be read; what precedes it was, and what follows if `skipped_bytes`
     ends before the file does.
 

@@ -5,16 +5,16 @@ Owns the rules of caught up, behind and stalled. Refuses to know the client; off
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.core.records import LogId
 from agent.kafka.source.errors import SourceError
 from agent.kafka.source.quarantine import PassedOver
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetReset:
+class OffsetReset(Struct, frozen=True):
     """The offset to read from does not exist: the partition is read from its beginning again.
 
     What was built from the partition's earlier records is to be dropped, after the runs that `poll` returned
@@ -26,8 +26,7 @@ class OffsetReset:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCountChanged:
+class PartitionCountChanged(Struct, frozen=True):
     """The topic has another number of partitions than before; a reader of all has taken new ones in.
 
     Groups hash to other coordinators once the brokers restart (offsets.topic.num.partitions).
@@ -37,8 +36,7 @@ class PartitionCountChanged:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRecreated:
+class TopicRecreated(Struct, frozen=True):
     """The topic was deleted and made anew: it is another log now, which is read from its beginning.
 
     What was built from the old one is to be dropped.
@@ -58,8 +56,7 @@ class LogBounds(NamedTuple):
     end: int
 
 
-@dataclass(slots=True)
-class PartitionProgress:
+class PartitionProgress(Struct):
     """One partition.
 
     `position` is the offset of the next record to come, `target` its end when the reading started, or began to work

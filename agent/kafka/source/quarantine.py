@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.kafka.client import ignore_error, new_consumer
 from agent.kafka.source.client import is_lost_offset
@@ -60,8 +61,7 @@ def quarantine_reason(error: KafkaError) -> QuarantineReason | None:
     return _REASONS.get(error.code())
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOver:
+class PassedOver(Struct, frozen=True):
     """Records that are in the log and were not read: offsets from `first` up to before `end`, of one partition."""
 
     partition: int

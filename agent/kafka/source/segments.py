@@ -21,10 +21,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.core.records import OffsetColumn, RawRecord, RecordBatch
 from agent.kafka.source import NO_TIMESTAMP_MS
@@ -59,8 +60,7 @@ _COMMIT = 1  # ControlRecordType: 0 is abort, 1 is commit
 _Outcomes = dict[int, tuple[list[int], list[bool]]]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLog:
+class PartitionLog(Struct, frozen=True):
     """The segments of one partition, in order of base offset.
 
     `partition` is -1 where neither a directory's name nor the caller says which it is.

@@ -10,13 +10,12 @@ keeps no more than a batch a partition. It numbers the records of each partition
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 TOPIC = "__consumer_offsets"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What a sink took: records, and in how many partitions they are; bytes as they stand in files or in the log."""
 
     records: int

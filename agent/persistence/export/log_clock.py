@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 import msgspec
+from msgspec import Struct
 
 DIRECTORY = "_clock"
 
 
-class LogClock(msgspec.Struct, frozen=True):
+class LogClock(Struct, frozen=True):
     """What a writer knows: up to `clock_ms` (epoch milliseconds) all events are there. `shard` is which of how many
     it is; None: it reads all partitions that matter to its history."""
 

@@ -16,9 +16,10 @@ import re
 import socket
 import threading
 import time
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from agent import __version__
 from agent.config.values import OtlpEndpoint
@@ -42,8 +43,7 @@ to stop waits for it."""
 _MOST_ANSWER_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFailure:
+class ExportFailure(Struct, frozen=True):
     """Why an export failed. What is too large, has a value that OTLP has not, or is not understood need not be sent
     again as it is; but whoever is no collector at all may understand nothing."""
 

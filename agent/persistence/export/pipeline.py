@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from agent.common import clock
 from agent.core.events.events import Event
@@ -24,8 +25,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 SPOOL_BYTES = 1024 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolSettings:
+class SpoolSettings(Struct, frozen=True):
     """Where events wait on disk: `directory`/spool/cluster/sink. `size_bytes` bounds each sink's."""
 
     directory: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.log_clock import LogClock
@@ -18,8 +19,7 @@ class RejectedEvent(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True):
     """How much a sink wants at once: it is told a batch as soon as there are so many lines or bytes of bodies, or as
     the oldest line is so old (0: whatever there is, at once)."""
 
@@ -58,8 +58,7 @@ class KeepsClock(Protocol):
         """Keep it: all events up to then are written. Raises `SinkDown` where it cannot."""
 
 
-@dataclass(frozen=True, slots=True)
-class SinkReading:
+class SinkReading(Struct, frozen=True):
     """What is told of a sink: counts since the process began, and how it stands now."""
 
     name: str

@@ -1,6 +1,6 @@
 """How a value of the state is written: as plain data, which msgspec checks against a type as it reads it.
 
-`Forms.of` makes a `Form` of a type as annotations have it. Numbers, texts, bytes, enums, and frozen dataclasses and
+`Forms.of` makes a `Form` of a type as annotations have it. Numbers, texts, bytes, enums, and frozen structs and
 named tuples of such are their own plain form, so C code reads and writes them. An object of a class that declares
 its state (`agent.core.state_fields`) is the tuple of its fields, by the fields' names in order. A snapshot may lie
 where others can write: it is data, nothing in it names code, and what no class declares cannot come out of it.
@@ -11,7 +11,6 @@ partitions (`Slot`), and objects of `shared` classes.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -25,7 +24,7 @@ from msgspec import Meta, Struct
 
 from agent.core.state_fields import INTERNED, SHARED, MaxLength, StateFields, declared_state
 from agent.core.wire.offset_commit_fastpath import Slot
-from agent.persistence.snapshot.migrations import FORMAT, stored_fields
+from agent.persistence.snapshot.migrations import FORMAT, StoredFields, stored_fields
 
 Index = Annotated[int, Meta(ge=0)]
 """A place in a table."""
@@ -176,7 +175,7 @@ class Forms:
             return None
         if issubclass(annotation, Enum):
             return "enum"
-        if dataclasses.is_dataclass(annotation) and not annotation.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        if _frozen(annotation) is False:
             return None
         declared = declared_state(annotation)
         return None if declared is None else self._fields_layout(annotation, declared)
@@ -328,27 +327,22 @@ class Forms:
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
         pack_all = _pack_all(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
-        parameters_of = getattr(cls, "__dataclass_params__", None)
-        is_frozen = parameters_of is not None and parameters_of.frozen
-        put_all: Callable[[Any, Any, Unpacking], None] | None = None
+        put_together: Callable[[Any, Any, Unpacking], Any] | None = None
         restored = getattr(cls, "after_restore", None)
-        if issubclass(cls, Struct):
-            make = make or partial(cls, *[None] * len(cls.__struct_fields__))
+        is_whole = make is None and issubclass(cls, Struct)
         make = make or partial(cls.__new__, cls)
 
         def pack(it: Any, to: Packing) -> Any:
             return pack_all(read(it), to)
 
         def unpack(plain: Any, by: Unpacking, it: Any = None) -> Any:
-            nonlocal put_all
-            if put_all is None:
-                attributes = tuple(it.attribute for it in stored.fields)
-                put_all = _setter(attributes, tuple(form.unpack for form in forms), is_frozen)
-            if it is None:
+            nonlocal put_together
+            if put_together is None:
+                unpacks = tuple(form.unpack for form in forms)
+                put_together = _restorer(cls, stored, unpacks, is_whole=is_whole)
+            if it is None and not is_whole:
                 it = make()
-            put_all(it, plain, by)
-            for name, default in stored.added:
-                object.__setattr__(it, name, default())
+            it = put_together(it, plain, by)
             if restored is not None:
                 restored(it)
             return it
@@ -405,26 +399,44 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     return lambda it: [getattr(it, name) for name in names]
 
 
-def _setter(
-    attributes: Sequence[str | None], unpacks: Sequence[Unpack], is_frozen: bool
-) -> Callable[[Any, Any, Unpacking], None]:
-    """Sets attributes of an object, also of one that `is_frozen`, from its plain form. None: a field of the form that
-    is no attribute any more.
+def _frozen(cls: type) -> bool | None:
+    """Whether objects of a class stay as they are made; None where the class does not say."""
+    if issubclass(cls, Struct):
+        return cls.__struct_config__.frozen
+    parameters = getattr(cls, "__dataclass_params__", None)
+    return None if parameters is None else parameters.frozen
+
+
+def _restorer(
+    cls: type, stored: StoredFields, unpacks: Sequence[Unpack], *, is_whole: bool
+) -> Callable[[Any, Any, Unpacking], Any]:
+    """Puts an object together from its plain form: one that `is_whole`, a struct, is made of its fields; in any
+    other, which is given, they are set, also where it is frozen.
 
     It is compiled: several times as fast as a loop, and an image has a million fields. That takes a tenth of a
     millisecond: not before it is needed."""
+    values = {
+        it.attribute: f"v{number}" if unpack is unchanged else f"u{number}(v{number}, by)"
+        for number, (it, unpack) in enumerate(zip(stored.fields, unpacks, strict=True))
+        if it.attribute is not None
+    }
+    values |= {name: f"d{number}()" for number, (name, _) in enumerate(stored.added)}
     lines = [
-        "def put_all(it, plain, by):",
-        f"    ({''.join(f'v{number}, ' for number in range(len(attributes)))}) = plain",
+        "def put_together(it, plain, by):",
+        f"    ({''.join(f'v{number}, ' for number in range(len(unpacks)))}) = plain",
     ]
-    for number, (attribute, unpack) in enumerate(zip(attributes, unpacks, strict=True)):
-        value = f"v{number}" if unpack is unchanged else f"u{number}(v{number}, by)"
-        if attribute is not None:
-            lines.append(f"    put(it, {attribute!r}, {value})" if is_frozen else f"    it.{attribute} = {value}")
-    known = {"put": object.__setattr__, **{f"u{number}": unpack for number, unpack in enumerate(unpacks)}}
+    if is_whole:
+        lines.append(f"    return cls({', '.join(f'{name}={value}' for name, value in values.items())})")
+    else:
+        line = "    put(it, {!r}, {})" if _frozen(cls) else "    it.{} = {}"
+        lines += [line.format(name, value) for name, value in values.items()]
+        lines.append("    return it")
+    known: dict[str, Any] = {"cls": cls, "put": object.__setattr__}
+    known |= {f"u{number}": unpack for number, unpack in enumerate(unpacks)}
+    known |= {f"d{number}": default for number, (_, default) in enumerate(stored.added)}
     exec("\n".join(lines), known)
-    put_all: Callable[[Any, Any, Unpacking], None] = known["put_all"]
-    return put_all
+    put_together: Callable[[Any, Any, Unpacking], Any] = known["put_together"]
+    return put_together
 
 
 def row_maker(cls: type) -> Callable[[Any], Any]:

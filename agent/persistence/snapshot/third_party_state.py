@@ -13,6 +13,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import (
     Analyzer,
@@ -185,12 +188,14 @@ class _Reader:
             return cls(self.read(content, depth + 1))
         if issubclass(cls, tuple):
             return cls(*self._all(content, depth))
-        made = cls.__new__(cls)
+        is_struct = issubclass(cls, Struct)
+        made = cls(**dict.fromkeys(cls.__struct_fields__)) if is_struct else cls.__new__(cls)
+        put = force_setattr if is_struct else object.__setattr__
         self._made.append(made)
         for name, value in self._all(content, depth):
             if _text(name).startswith("__"):
                 raise ValueError(f"{name} is no attribute of a state")
-            object.__setattr__(made, name, value)
+            put(made, name, value)
         return made
 
     def _all(self, content: Any, depth: int) -> list[Any]:

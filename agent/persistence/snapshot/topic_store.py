@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import msgspec
+from msgspec import Struct, field
 
 from agent.persistence.snapshot.compacted_topic import CompactedTopic
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason, checked_name
@@ -28,7 +28,7 @@ CHUNK_BYTES = 900_000
 STORE_TIMEOUT_S = 60.0
 
 
-class Head(msgspec.Struct, array_like=True, frozen=True):
+class Head(Struct, array_like=True, frozen=True):
     """What stands under a snapshot's key: itself, or in how many chunks of which generation it is."""
 
     size: int
@@ -43,8 +43,7 @@ _CHUNK = re.compile(r"[01]/\d{1,6}")
 _MOST_CHUNKS = 10_000
 
 
-@dataclass(slots=True)
-class _Standing:
+class _Standing(Struct):
     """What stands in the topic under one name: chunks (`<generation>/<number>`), and which generation of them must
     not be written over (None: none is in use)."""
 

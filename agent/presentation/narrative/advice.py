@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.config.broker_settings import SESSION_NAMES
 from agent.core.causes import TIMEOUT_CAUSES, Cause
@@ -96,8 +97,7 @@ NEVER_COMPLETED_FROM = 3
 _WARNING = severity_rank("warning")
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """One thing to do. `about` is what it changes (settings by Java's names, causes): of two about the same one is
     given. `saves_ms` is stopped partition time; `severity` a rank, 0 the worst."""
 

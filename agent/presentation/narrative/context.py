@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.presentation.narrative.events import (
@@ -23,8 +25,7 @@ from agent.presentation.narrative.words import NO_TIMESTAMP_MS, Calendar, name, 
 Form = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class StoryRequest:
+class StoryRequest(Struct, frozen=True):
     """What is asked: a group, and the range as far as it is bounded (epoch milliseconds).
 
     `now_ms` is the time up to which the events go; `is_live` says that this is now and not where files end.
@@ -48,8 +49,7 @@ class StoryRequest:
         return lost_before_ms(self.complete_since_ms, self.since_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class StoryContext:
+class StoryContext(Struct, frozen=True):
     """What is known of the group and of the range that is told of.
 
     `since_ms` and `until_ms` bound the part of what was asked for of which all events are kept, so that counts and

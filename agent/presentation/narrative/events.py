@@ -7,10 +7,10 @@ added at any time, so none is an error here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from agent.core.causes import Cause
 from agent.core.events.events import EVENT_CLASSES, FINDING, HistoryEvent
@@ -66,8 +66,7 @@ BROKER_LOG_EVIDENCE = "broker_log"
 """The kind of evidence of a witness who states causes; what it is certain of has confidence 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+class Rebalance(Struct, frozen=True):
     """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions; None where the event has
     none, which is unknown only where `is_cost_unknown`."""
 

@@ -6,8 +6,10 @@ A structure first (`Story`), from that the text. Times in the text are UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.core.causes import Cause, cause_info
 from agent.presentation.narrative.advice import advise
@@ -67,8 +69,7 @@ ADVICE_TITLE = "What to do"
 LIMITATIONS_TITLE = "What is not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Some sentences of one kind (see `TITLES`), and the evidence objects that they rest on."""
 
     kind: str
@@ -76,8 +77,7 @@ class Paragraph:
     evidence: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(Struct, frozen=True):
     """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known.
 
     `summary` is the whole of it in at most 25 words (and before them, where it is of an earlier time, as of when),

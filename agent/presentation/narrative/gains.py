@@ -7,8 +7,9 @@ from events alone.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from agent.common.text import truncated
 from agent.core.protocol.client_libraries import is_lacking, spell_line
@@ -25,8 +26,7 @@ MAX_LINE = 200
 """Characters of a line of a configuration: it may hold a client's name, and that is a stranger's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """A setting that helps. `exact` are its lines as one writes them, `where` says into which configuration.
 
     Standstill is in partition-seconds. `detects_*_ms`: after how long a member that died is taken out (median), None
@@ -46,8 +46,7 @@ class Gain:
     assumptions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gains:
+class Gains(Struct, frozen=True):
     """What came of replaying a group's history: today's settings against `tried` others, of which `gains` help, the
     best first.
 
@@ -76,7 +75,8 @@ class Gains:
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON that `kshadow explain -o json` prints."""
-        return asdict(self)
+        built: dict[str, Any] = to_builtins(self)
+        return built
 
 
 def are_alike(replayed_s: float, logged_s: float) -> bool:

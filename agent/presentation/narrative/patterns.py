@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.narrative.events import Departure, Rebalance
@@ -21,8 +22,7 @@ CRASH_LOOP_FROM = 2
 """From how many deaths of one client on, with a return between them, it is called a loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrashLoop:
+class CrashLoop(Struct, frozen=True):
     """A client that was removed and joined again, repeatedly."""
 
     client: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from agent.core.causes import Cause, cause_info
 from agent.presentation.narrative.events import (
@@ -29,8 +30,7 @@ TOGETHER_MS = 1_000
 """Offsets that are deleted within so little time were deleted together."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
+class TimelineEntry(Struct, frozen=True):
     """What happened at one time. `cost_ms` is stopped partition time, None where it is not known.
 
     `label` is one word for it, `what` the rest of the line. `rebalance` is there if it was one; `events` are all

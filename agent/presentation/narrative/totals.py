@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.presentation.narrative.events import Departure, Rebalance
 from agent.presentation.narrative.timeline import TimelineEntry
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """What the lines of a range add up to. Times are milliseconds; None where it is not known.
 
     `stopped_ms` sums the rebalances whose cost is known: beside `rebalances_of_unknown_cost` it is the least that

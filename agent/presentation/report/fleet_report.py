@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.narrative.events import Event, events_within, is_cost_unknown
@@ -19,8 +20,7 @@ Form = Mapping[str, Any]
 HINT_RANK = severity_rank("info")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
+class GroupSummary(Struct, frozen=True):
     """One group in the range. `rebalances` and what follows from them are None where nobody was asked.
 
     `causes` are the times of its rebalances by cause, `departures` are counted by cause, `stopped_ms` is stopped
@@ -68,8 +68,7 @@ class GroupSummary:
         return min(worst, HINT_RANK), -self.timed_out, -(self.stopped_ms or 0), -(self.rebalances or 0), self.group
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDetail:
+class GroupDetail(Struct, frozen=True):
     """One group in full."""
 
     summary: GroupSummary
@@ -79,8 +78,7 @@ class GroupDetail:
     complete_since_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOrigin:
+class ReportOrigin(Struct, frozen=True):
     """How a page came to be: what was read, by which version, when. `title` is its heading, `problems` what was wrong
     with the data."""
 
@@ -91,8 +89,7 @@ class ReportOrigin:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FleetReport:
+class FleetReport(Struct, frozen=True):
     """All of a page. `rows` are all groups by trouble; `are_groups_named` says that they were named.
 
     `cluster_findings` are those of no group. `findings_complete_since_ms` is from when on all findings are there,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.core.events.samples import LagNote
@@ -32,8 +33,7 @@ class RolloutState(StrEnum):
     UNSTEADY = "unsteady"
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(Struct, frozen=True):
     """One rollout in numbers. Times are epoch milliseconds; what is not known is None.
 
     `is_stopped`: all members left before the group had been steady, and none came until it was over. `ended_ms` is

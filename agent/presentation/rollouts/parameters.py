@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent.common.units import MINUTE_MS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutParameters:
+class RolloutParameters(Struct, frozen=True, kw_only=True):
     """Chosen on scripts of the simulation with seeds below 100 (`python -m tests.harness.verdicts`), and told on
     others. Times are milliseconds."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from agent.core.events.events import Event
 from agent.core.events.samples import LagNote
@@ -129,7 +130,7 @@ def span_ms(form: JsonObject) -> tuple[int, int]:
     return form["began_ms"], form["ended_ms"] if last_ms is None else last_ms
 
 
-class _RolloutShape(msgspec.Struct):
+class _RolloutShape(Struct):
     """What the words of a rollout are made of."""
 
     began_ms: int
@@ -157,18 +158,18 @@ class _RolloutShape(msgspec.Struct):
     lag_peak_at_least: bool = False
 
 
-class _Difference(msgspec.Struct):
+class _Difference(Struct):
     measure: str
     before: float
     at_least: bool = False
 
 
-class _Cost(msgspec.Struct):
+class _Cost(Struct):
     rebalances: int
     stopped_partition_ms: int
 
 
-class _Costs(msgspec.Struct):
+class _Costs(Struct):
     static_membership: _Cost | None
     cooperative_rebalancing: _Cost | None
     untold: str | None

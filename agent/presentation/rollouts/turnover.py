@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.events.events import SAMPLE, Event
@@ -78,8 +79,7 @@ def name_pattern(member: MemberRef) -> str:
     return _VERSIONS.sub("", _DIGITS.sub("#", _POD_HASHES.sub("*", _UUID.sub("*", named))))
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """Where one member after the other sits. `restarts_ms`: when new members left it, since the rollout began."""
 
     pattern: str
@@ -98,8 +98,7 @@ class Place:
         return (member.client_id == old.client_id) + ((member.client_id, member.host) == (old.client_id, old.host))
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutDeparture:
+class RolloutDeparture(Struct, frozen=True):
     """A member that left during a rollout. `is_new`: it had come during it."""
 
     member: MemberRef
@@ -109,8 +108,7 @@ class RolloutDeparture:
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Disturbance:
+class Disturbance(Struct, frozen=True):
     """A rebalance of the group, or a static member that was replaced without one. `stopped_ms`: the event's."""
 
     at_ms: int
@@ -120,8 +118,7 @@ class Disturbance:
     members: int
 
 
-@dataclass(slots=True)
-class Episode:
+class Episode(Struct):
     """Changes of members that belong together. Times are epoch milliseconds.
 
     `members_before` is None where nothing tells. `imbalance_*`: as `assignment_changed` events have it.
@@ -258,8 +255,7 @@ class Episode:
         )
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """What is known between episodes."""
 
     members: int | None = None

@@ -25,9 +25,11 @@ how they ended is not known, so not unclean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.words import about, clock, count, duration, join_words
@@ -49,8 +51,7 @@ class RolloutVerdict(StrEnum):
         return self in (RolloutVerdict.BETTER, RolloutVerdict.SAME)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One measure beside that of the rollout before; `verdict` is what it alone would say. `at_least`: the greater of
     the two is a bound, and as much is enough for the verdict."""
 
@@ -61,8 +62,7 @@ class Difference:
     at_least: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The verdict (None: not yet), why in sentences, the most important first, and the comparison it rests on."""
 
     verdict: RolloutVerdict | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from agent.presentation.markup import escape, fitting, width_of
 from agent.presentation.svg.scale import Scale
@@ -12,8 +12,7 @@ SEVERITY_LETTERS = {"critical": "C", "warning": "W", "info": "i"}
 TIMES_SIGN = "\u00d7"
 
 
-@dataclass(slots=True)
-class Canvas:
+class Canvas(Struct):
     """What is drawn so far, and down to where. Names have `gutter` pixels to the left of the time."""
 
     width: float

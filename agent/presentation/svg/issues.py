@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.findings import finding_key, severity_rank
 from agent.presentation.narrative.words import grouped
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """A finding and when it was open: `until_ms` is None while it is. `severity` is the worst it had."""
 
     analyzer: str

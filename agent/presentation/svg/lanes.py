@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.narrative.events import Event, Rebalance, int_field, member_ref, parse_rebalance
@@ -22,8 +23,7 @@ from agent.presentation.svg.issues import Issue, issues
 from agent.presentation.svg.member_slots import Lane, MemberSlots, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """One generation (or epoch) and the rebalance that began it: None for the one that was there before the range.
 
     `stopped_since_ms` and `share` spread stopped partition time over time: from the first partition that stood still
@@ -51,8 +51,7 @@ class Generation:
         return None if self.rebalance is None else self.rebalance.stopped_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """All of the picture. `lanes` are in order, the troubled first.
 
     In `empty_periods` nobody was in the group. `unnamed` members were there all the time and no event names them;

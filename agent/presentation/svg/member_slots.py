@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent.core.inference.origins import Origin
 from agent.presentation.narrative.events import MemberRef
@@ -12,16 +13,14 @@ FOREVER = 1 << 62
 """Later than any time; its negative is before any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """From a time to another: a member was there, or nobody was."""
 
     since_ms: int
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaneDeparture:
+class LaneDeparture(Struct, frozen=True):
     """A member went. `silent_since_ms` is its last commit, where it was taken out for its silence; `origin` what
     happened to its pod."""
 
@@ -32,8 +31,7 @@ class LaneDeparture:
     origin: Origin | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One seat: its name, what else tells it from others (host, client id), and what happened in it.
 
     `joined` are the times at which somebody came, `replaced` those at which a static member came back under a new id.
@@ -53,8 +51,7 @@ class Lane:
         return not (self.departures or self.joined or self.replaced)
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(Struct):
     """A lane as it grows: stays as [from, to], the last of them open while `member` sits there."""
 
     member: MemberRef

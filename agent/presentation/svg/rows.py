@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent.presentation.narrative.words import count
 from agent.presentation.svg.lanes import Lanes
@@ -16,8 +16,7 @@ COMPACT_FROM = 20
 """From so many rows on they are lower, and what tells seats apart stands beside the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneRow:
+class LaneRow(Struct, frozen=True):
     """One line of the drawing: a lane, or several that share it."""
 
     label: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from agent.presentation.narrative.words import clock, day
@@ -17,8 +17,7 @@ STEPS_MS = (
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Pixels from `left` to `right` stand for the times of a range."""
 
     since_ms: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
+
+from msgspec import Struct
 
 from agent.core.diagnosis.severity import Severity
 from agent.serving.metrics.group_metrics import (
@@ -37,8 +38,7 @@ class Exporters(StrEnum):
     KMINION = "kminion"
 
 
-@dataclass(frozen=True, slots=True)
-class CompatOptions:
+class CompatOptions(Struct, frozen=True):
     """Whose names are to be exported of one cluster, and what they call that."""
 
     exporters: tuple[Exporters, ...] = ()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -158,11 +157,10 @@ class LabelledGroups(NamedTuple):
     writer: LabelWriter
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetric(Metric):
+class GroupMetric(Metric, frozen=True, kw_only=True):
     """A metric of groups. The first of its labels is the group's name."""
 
-    is_kept: bool = field(default=False, kw_only=True)
+    is_kept: bool = False
     """Whether it is of what seldom changes: `GroupReading.seldom`. Then its lines are kept from scrape to scrape."""
 
     @abstractmethod
@@ -170,8 +168,7 @@ class GroupMetric(Metric):
         """The samples of each group as lines of the text format, in one text a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class PerGroup(GroupMetric):
+class PerGroup(GroupMetric, frozen=True):
     """One sample for each group whose value is known."""
 
     value: Callable[[Any], Any]
@@ -187,10 +184,8 @@ class PerGroup(GroupMetric):
         ]
 
 
-class PerTopic(PerGroup):
+class PerTopic(PerGroup, frozen=True):
     """One for each topic that a group commits to: `value` is of its `TopicLag`; the second label names the topic."""
-
-    __slots__ = ()
 
     def texts(self, groups: LabelledGroups) -> list[str]:
         """A line for each topic."""
@@ -208,11 +203,9 @@ class PerTopic(PerGroup):
         ]
 
 
-class PerPartition(PerGroup):
+class PerPartition(PerGroup, frozen=True):
     """One for each partition that a group commits to: `value` is a column of its `Positions`; labels: group, topic,
     partition."""
-
-    __slots__ = ()
 
     def texts(self, groups: LabelledGroups) -> list[str]:
         """A line for each partition."""
@@ -234,8 +227,7 @@ class PerPartition(PerGroup):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class PerLabel(GroupMetric):
+class PerLabel(GroupMetric, frozen=True):
     """A sample for each value of the one label after the group's."""
 
     values: Callable[[GroupReading], Sequence[tuple[Any, float]]]
@@ -261,10 +253,8 @@ class PerLabel(GroupMetric):
         return out
 
 
-class PerLabels(PerLabel):
+class PerLabels(PerLabel, frozen=True):
     """A sample for each combination of the labels after the group's, given as a tuple."""
-
-    __slots__ = ()
 
     def rows(self, group: GroupReading) -> Iterable[tuple[Sequence[Any], float]]:
         """As they are given."""

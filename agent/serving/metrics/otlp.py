@@ -11,9 +11,9 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.common.threads import BackgroundThread
@@ -29,8 +29,7 @@ RenderMetrics = Callable[[], Sequence[bytes]]
 """What /metrics answers, in the text format 0.0.4 and in pieces."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverMetric:
+class ReceiverMetric(Struct, frozen=True):
     """A metric of the collector's `kafkametrics` receiver, and the one of ours whose values it has."""
 
     name: str

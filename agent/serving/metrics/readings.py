@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from agent.config.settings import Granularity as Granularity
 from agent.kafka.admin_api.divergence import ObserverReading
@@ -22,8 +23,7 @@ class SinkReading(NamedTuple):
     oldest_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotReading:
+class SnapshotReading(Struct, frozen=True):
     """`age_s` is None before the first was written or read; `writes` by outcome, `refused` by reason."""
 
     age_s: float | None = None
@@ -38,8 +38,7 @@ class ReloadReading(NamedTuple):
     success_s: float | None
 
 
-@dataclass(slots=True)
-class Readings:
+class Readings(Struct):
     """What a scrape needs of one cluster, taken at one time. What is None or empty is not exported."""
 
     caught_up: Mapping[int, bool]

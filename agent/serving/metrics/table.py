@@ -6,7 +6,6 @@ The exporter, the documentation and the dashboards read `METRICS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from agent.serving.metrics.group_metrics import GROUP_METRICS
 from agent.serving.metrics.readings import Readings
@@ -16,8 +15,7 @@ Values = Mapping[str, float] | Mapping[int, float] | float | None
 """By the value of a metric's one label; or the value of a metric without labels; None: there is no sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetric(Metric):
+class ClusterMetric(Metric, frozen=True):
     """A metric of one cluster and of the agent's reader of it."""
 
     values: Callable[[Readings], Values]

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from hashlib import blake2b
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+
+class Metric(Struct, frozen=True):
     """A metric as it is exported. `kind` is Prometheus': counter names leave out the `_total` that is added."""
 
     name: str

@@ -4,8 +4,9 @@ before."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.core.shadow.diff import owner_key
 from agent.core.shadow.views import Member
@@ -61,8 +62,7 @@ def _by_owner(members: Iterable[Member]) -> dict[str, Member]:
     return {owner_key(it.member_id, it.instance_id): it for it in members}
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixRow:
+class MatrixRow(Struct, frozen=True):
     """One member, what it holds now, and what it held in the generation before."""
 
     key: str
@@ -126,8 +126,7 @@ def _parts(member: Member) -> Parts:
     return {topic: frozenset(partitions) for topic, partitions in held.items() if partitions}
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """The section, and whether it has everything that members hold now."""
 
     markup: Markup

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
@@ -34,8 +35,7 @@ MAX_RESOLVED = 100
 MAX_ANALYZERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FindingsQuery:
+class FindingsQuery(Struct, frozen=True):
     """Which findings: empty is any."""
 
     severity: str = ""

@@ -17,6 +17,8 @@ from secrets import token_hex
 from sys import intern
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import GroupQueries, Health
 from agent.presentation.markup import Markup
@@ -48,8 +50,7 @@ class RecentRebalance(NamedTuple):
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class FleetGroup:
+class FleetGroup(Struct, frozen=True):
     """A group's row, with how it rebalanced lately (in order), and what is open on it, the worst first."""
 
     row: GroupRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from agent import __version__
 from agent.core.queries import Health
@@ -38,8 +38,7 @@ _LOGO = (
 NAV_ITEMS = (("fleet", "/", "Fleet"), ("findings", "/findings", "Findings"))
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """What a page has of its own. `says` is what somebody who hears it is told when it changes.
 
     `version` tells one state of what it shows from another; None where it is not asked for again.

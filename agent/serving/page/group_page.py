@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
@@ -50,8 +51,7 @@ MAX_OPEN_PARAGRAPHS = 2
 """Paragraphs of what happened that stand open: the events have it all."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupData:
+class GroupData(Struct, frozen=True):
     """What an agent knows of a group: its describe form (None once it is gone), its events, from when on these are
     all (None: from the log's beginning), the newest event of each finding that was open in the range, and of each
     that is open now, its newest states, and what other settings would have made of them (None: that is being

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil
+
+from msgspec import Struct
 
 from agent.common.units import MINUTE_MS
 from agent.core.diagnosis.severity import Severity
@@ -69,8 +70,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FleetQuery:
+class FleetQuery(Struct, frozen=True):
     """Which of the groups, and how: what the address says, and whatever it says, something can be shown."""
 
     query: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from agent.presentation.narrative.gains import Gains
 from agent.serving.replay_limit import TOO_LARGE, is_too_large

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+
+from msgspec import Struct
 
 from agent.presentation.svg.style import STYLE
 
@@ -28,8 +29,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Struct, frozen=True):
     """One of them, as it is sent."""
 
     name: str

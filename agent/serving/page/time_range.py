@@ -6,7 +6,8 @@ The address says it (`range=1h`, or `since=…&until=…` as the API takes them)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.common.timespec import parse_range
 from agent.presentation.markup import Markup
@@ -25,8 +26,7 @@ ALL = "all"
 MAX_MESSAGE = 300
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True):
     """From `since_ms` (None: all there is) to `until_ms` (None: now), epoch milliseconds.
 
     `preset` is the one of `PRESETS`, or `ALL`; empty for a range between two times. `problem` is what is wrong with

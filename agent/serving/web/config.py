@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from agent.kafka.source.errors import SourceMisconfigured
 
@@ -22,8 +23,7 @@ class WebConfigError(SourceMisconfigured):
     """The file, or one that it names, is not as it must be: the message says what, and what is expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsConfig:
+class TlsConfig(Struct, frozen=True):
     """`tls_server_config`. Paths are absolute, or relative to the working directory."""
 
     cert_file: Path
@@ -43,8 +43,7 @@ class TlsConfig:
         return [it for it in (self.cert_file, self.key_file, self.client_ca_file) if it is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class WebConfig:
+class WebConfig(Struct, frozen=True):
     """The whole file."""
 
     tls: TlsConfig | None = None

@@ -8,9 +8,10 @@ member's session, so a dead one's runs from its last commit or heartbeat, whiche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.core.protocol.assignors import Slot
 from agent.simulation.groups.classic_client import ClassicPhase
@@ -35,8 +36,7 @@ class CommitSpan(NamedTuple):
     slots: Slots
 
 
-@dataclass(slots=True)
-class _ClientState:
+class _ClientState(Struct):
     """How a consumer was when last looked at."""
 
     client: SimulatedClient

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import Slot, by_topic
 from agent.core.protocol.states import GroupState
@@ -43,8 +45,7 @@ class CommittedPartition(NamedTuple):
     topic_id: Uuid
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodicCommits:
+class PeriodicCommits(Struct, frozen=True):
     """Positions that are committed each `every_ms`, before `end_ms`."""
 
     positions: list[CommittedPartition]

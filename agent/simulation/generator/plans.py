@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.wire.primitives import Uuid
@@ -29,8 +31,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 """Its multiples modulo 2^64 fill the range evenly, however many there are: so fates come in their shares."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlan:
+class GroupPlan(Struct, frozen=True):
     """A group before its history: who is in it, what it consumes, and what becomes of it."""
 
     group: str

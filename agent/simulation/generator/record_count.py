@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.simulation.generator.plans import GroupPlan, GroupPlans
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS, GroupKind, rounds

@@ -6,8 +6,10 @@ Whoever offers, documents or tests fates takes them from `SCENARIO_KINDS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.simulation.generator.seeded_random import SeededRandom
 from agent.simulation.groups.script import ClientSettings, Close, Kill, Resubscribe, SetPartitions, Stall, Start, Step
@@ -17,8 +19,7 @@ _LONG_MS = 6 * 3_600_000
 _MOST_ROUNDS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Participants:
+class Participants(Struct, frozen=True):
     """Who plays, from when to when (milliseconds), and the topics that they know, by partitions."""
 
     clients: Mapping[str, ClientSettings]
@@ -48,8 +49,7 @@ class Participants:
             yield Start(self.begins_ms + self.random.integer(0, 3_000), name, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """The steps of a script, in any order; who commits no more, and from when on; when an admin deletes the group."""
 
     steps: tuple[Step, ...]
@@ -68,8 +68,7 @@ class GroupKind(StrEnum):
     CONNECT = "connect"
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioKind:
+class ScenarioKind(Struct, frozen=True):
     """A kind of fate: what it is in one line, its share by default, and its story.
 
     What it needs of its group: its kind, so many members at least, static ids or none (None: as it comes), topics of

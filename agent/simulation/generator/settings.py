@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.protocol.assignors import ASSIGNORS
 from agent.core.protocol.hashing import OFFSETS_PARTITIONS, GroupPartitioner
@@ -32,8 +33,7 @@ class IntegerRange(NamedTuple):
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratorSettings:
+class GeneratorSettings(Struct, frozen=True):
     """A cluster's history. The same settings give the same bytes.
 
     `start_ms` is epoch milliseconds. `mix` and `assignors` are weights by name. `session_timeout_ms`: all clients'

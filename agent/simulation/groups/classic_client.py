@@ -8,9 +8,10 @@ Connect worker's (`connect_worker.py`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from agent.simulation.groups.coordinator_connection import JOIN_GROUP_TIMEOUT_LAPSE_MS, CoordinatorConnection
 from agent.simulation.groups.group_client import GroupClient, latest

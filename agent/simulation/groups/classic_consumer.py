@@ -8,8 +8,9 @@ JoinGroup right after.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import ASSIGNORS, AssignmentProblem, MemberSubscription, Slot
 from agent.simulation.groups.classic_client import ClassicClient

@@ -6,16 +6,17 @@ Owns the rules about who is who and who may come in, and the elections. Knows no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.hashing import hash_map_order
 from agent.simulation.groups.messages import ClassicMemberImage, JoinGroupRequest, SupportedProtocol, Token
 from agent.simulation.groups.roster import Roster
 
 
-@dataclass(slots=True)
-class ClassicMember:
+class ClassicMember(Struct):
     """`request` is its latest JoinGroup, with the static id, client id and host of its first one.
 
     `pending_join` and `pending_sync` are the tokens of requests that are not answered yet. `is_new` until its first

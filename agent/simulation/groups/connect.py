@@ -7,10 +7,11 @@ The incremental assignor (KIP-415) is in `connect_incremental_assignor.py`, the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.protocol.assignors.problem import java_sort_key
 from agent.core.protocol.hashing import hash_map_order
@@ -83,8 +84,7 @@ class ConnectWork(NamedTuple):
 NOTHING = ConnectWork()
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectConfig:
+class ConnectConfig(Struct, frozen=True):
     """The configuration topic as far as a worker has read it: the tasks of each connector, by how many."""
 
     offset: int = 0
@@ -96,8 +96,7 @@ class ConnectConfig:
         return ConnectWork(names, tuple((name, number) for name in names for number in range(self.connectors[name])))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAssignment:
+class WorkerAssignment(Struct, frozen=True):
     """What a worker is answered.
 
     Eager: `assigned` is all it is to run. Incremental: what it is to start; it keeps what it has but for `revoked`.
@@ -113,8 +112,7 @@ class WorkerAssignment:
     error: ConnectError = ConnectError.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(Struct, frozen=True):
     """A worker's metadata. `allocation` is its latest assignment, with all that it holds in `assigned`.
 
     None where it has had none, and where the eager protocol is spoken.
@@ -130,8 +128,7 @@ class WorkerState:
         return NOTHING if self.allocation is None else self.allocation.assigned
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectAssignmentProblem:
+class ConnectAssignmentProblem(Struct, frozen=True):
     """What a leader is to assign.
 
     `members` by id. `config` is what the leader had read when it joined, `latest_config` what it can read by now.

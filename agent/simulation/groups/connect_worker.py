@@ -7,8 +7,9 @@ configuration takes no time here, nor does starting or stopping work.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.simulation.groups.classic_client import ClassicClient, ClassicPhase
 from agent.simulation.groups.connect import (
@@ -38,8 +39,7 @@ from agent.simulation.groups.messages import (
 from agent.simulation.groups.script import ClientSettings
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings(ClientSettings):
+class WorkerSettings(ClientSettings, frozen=True):
     """A worker's settings, in Kafka's names and with its defaults; `url` is where the others reach it.
 
     `max_poll_interval_ms` is Connect's `rebalance.timeout.ms`. `topics` are the connectors, which the worker itself

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import Slot
 from agent.simulation.groups.group_client import GroupClient
@@ -43,8 +45,7 @@ class Kip848Phase(StrEnum):
 IN_GROUP = frozenset({Kip848Phase.JOINING, Kip848Phase.RECONCILING, Kip848Phase.STABLE})
 
 
-@dataclass(frozen=True, slots=True)
-class LocalAssignment:
+class LocalAssignment(Struct, frozen=True):
     """An assignment as the consumer counts them: the same partitions may come again, and are told again."""
 
     number: int

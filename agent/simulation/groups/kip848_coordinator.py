@@ -11,7 +11,8 @@ Not modelled: regular expressions, racks of replicas, migration from and to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import Assignment, AssignmentProblem, Slot
 from agent.core.protocol.states import GroupState, consumer_state

@@ -7,8 +7,9 @@ milliseconds of virtual time. Subscriptions are topic names: regular expressions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from agent.core.protocol.assignors import Slot
 from agent.core.protocol.states import CONSUMER_MEMBER_STABLE
@@ -42,8 +43,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Struct, frozen=True):
     """A member joins (epoch 0), is there (its epoch), or leaves (-1, -2).
 
     What has not changed since the last heartbeat is left out: None, and `NO_TIMEOUT`. `owned` is what the consumer
@@ -81,8 +81,7 @@ class ConsumerGroupHeartbeatRequest:
         return self.member_epoch >= LEAVE_EPOCH and self.member_id != ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Struct, frozen=True):
     """What ConsumerGroupHeartbeat is answered; `assignment` only where the member must hear of it."""
 
     error: ErrorCode
@@ -92,8 +91,7 @@ class ConsumerGroupHeartbeatResponse:
     assignment: frozenset[Slot] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMemberMetadata:
+class ConsumerMemberMetadata(Struct, frozen=True):
     """What a member says of itself, as it stands after all its heartbeats."""
 
     instance_id: str | None = None
@@ -118,8 +116,7 @@ class ConsumerMemberMetadata:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignment:
+class CurrentAssignment(Struct, frozen=True):
     """Where a member stands: its epochs, and what it has and must give up, each since which epoch."""
 
     epoch: int = JOIN_EPOCH
@@ -129,41 +126,35 @@ class CurrentAssignment:
     revoking: Mapping[Slot, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _OfMember(GroupEvent):
+class _OfMember(GroupEvent, frozen=True):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class EpochImage(GroupEvent):
+class EpochImage(GroupEvent, frozen=True):
     """The group's epoch (key type 3)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberMetadataImage(_OfMember):
+class MemberMetadataImage(_OfMember, frozen=True):
     """What a member said of itself (key type 5), None as a tombstone."""
 
     metadata: ConsumerMemberMetadata | None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochImage(GroupEvent):
+class TargetEpochImage(GroupEvent, frozen=True):
     """The epoch for which the target assignment was computed (key type 6)."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentImage(_OfMember):
+class TargetAssignmentImage(_OfMember, frozen=True):
     """What a member shall have (key type 7), None as a tombstone."""
 
     target: frozenset[Slot] | None
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignmentImage(_OfMember):
+class CurrentAssignmentImage(_OfMember, frozen=True):
     """Where a member stands (key type 8), None as a tombstone."""
 
     current: CurrentAssignment | None
@@ -173,8 +164,7 @@ Kip848Image = EpochImage | MemberMetadataImage | TargetEpochImage | TargetAssign
 """A record of a KIP-848 group, as its coordinator writes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochBumped(GroupEvent):
+class EpochBumped(GroupEvent, frozen=True):
     """A rebalance begins: what a broker logs as "Bumped group epoch to …". `member_id` is who brought it about."""
 
     epoch: int
@@ -182,8 +172,7 @@ class EpochBumped(GroupEvent):
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TargetComputed(GroupEvent):
+class TargetComputed(GroupEvent, frozen=True):
     """The target is there: what a broker logs as "Computed a new target assignment for epoch … with … assignor"."""
 
     epoch: int

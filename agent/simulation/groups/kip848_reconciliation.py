@@ -7,14 +7,15 @@ up what is not in its target, and hears of new partitions when nobody else holds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import Slot
 from agent.simulation.groups.kip848_messages import CurrentAssignment, MemberState
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """Where a member shall get to.
 
     `topics` are those that it subscribes to and that exist. `resubscribed`: with this heartbeat it wants other topics

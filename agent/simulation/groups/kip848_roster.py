@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.protocol.assignors import Assignment, AssignmentProblem, MemberSubscription, Slot
 from agent.core.protocol.hashing import java_string_hash
@@ -18,8 +19,7 @@ FIRST_EPOCH = 1
 """What a group's epoch and target epoch begin with, before any is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMember:
+class ConsumerGroupMember(Struct, frozen=True):
     """A member as the coordinator knows it."""
 
     member_id: str

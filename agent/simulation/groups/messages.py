@@ -8,9 +8,10 @@ into: in consumers' groups `MemberSubscription` and a tuple of `Slot`, in Connec
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.core.protocol.states import GroupState
 
@@ -57,23 +58,20 @@ class RebalanceReason(StrEnum):
     SYNC_TIMEOUT = "sync_timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class SupportedProtocol:
+class SupportedProtocol(Struct, frozen=True):
     """A protocol (assignor) that a member supports, with what it says of itself for that protocol."""
 
     name: str
     metadata: Any
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct, frozen=True):
     """Who coordinates this group?"""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct, frozen=True):
     """A member asks to be in the next generation. `protocols` in its order of preference.
 
     `requires_known_member_id` is what a JoinGroup from version 4 on means: a dynamic member without an id is
@@ -94,8 +92,7 @@ class JoinGroupRequest:
     requires_known_member_id: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct, frozen=True):
     """A member asks for its assignment; the leader brings everybody's, by member id."""
 
     group: str
@@ -107,8 +104,7 @@ class SyncGroupRequest:
     assignments: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct, frozen=True):
     """A member says that it is there."""
 
     group: str
@@ -117,8 +113,7 @@ class HeartbeatRequest:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(Struct, frozen=True):
     """Who is to leave: by member id, or (empty id) by static id, which is how an admin removes a static member.
 
     `reason` is what the sender knows; a broker does not see it, and it decides nothing.
@@ -129,8 +124,7 @@ class LeavingMember:
     reason: RebalanceReason = RebalanceReason.MEMBER_LEFT
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Struct, frozen=True):
     """Members leave, or are removed by an admin."""
 
     group: str
@@ -141,15 +135,13 @@ ClassicRequest = FindCoordinatorRequest | JoinGroupRequest | SyncGroupRequest | 
 """What a client sends to the coordinator of a classic group."""
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Struct, frozen=True):
     """What FindCoordinator is answered: the partition of `__consumer_offsets` whose leader it is."""
 
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroupResponse:
+class JoinGroupResponse(Struct, frozen=True):
     """What JoinGroup is answered; `members` (id, static id, metadata) go to the leader only."""
 
     error: ErrorCode
@@ -162,8 +154,7 @@ class JoinGroupResponse:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroupResponse:
+class SyncGroupResponse(Struct, frozen=True):
     """What SyncGroup is answered."""
 
     error: ErrorCode
@@ -172,23 +163,20 @@ class SyncGroupResponse:
     protocol: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatResponse:
+class HeartbeatResponse(Struct, frozen=True):
     """What Heartbeat is answered."""
 
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(Struct, frozen=True):
     """What LeaveGroup is answered: an error for each member, in the order asked."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMemberImage:
+class ClassicMemberImage(Struct, frozen=True):
     """A member as the coordinator writes it."""
 
     member_id: str
@@ -201,16 +189,14 @@ class ClassicMemberImage:
     assignment: Any
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEvent:
+class GroupEvent(Struct, frozen=True):
     """Something that a coordinator writes of a group, or does to it, and when."""
 
     group: str
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicGroupImage(GroupEvent):
+class ClassicGroupImage(GroupEvent, frozen=True):
     """A classic group as its coordinator writes it to `__consumer_offsets` (key type 2), `Dead` as a tombstone.
 
     `at_ms` is the record's time, `state_since_ms` what is in the record as `currentStateTimestamp`.
@@ -225,46 +211,41 @@ class ClassicGroupImage(GroupEvent):
     members: tuple[ClassicMemberImage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseSent:
+class ResponseSent(Struct, frozen=True):
     """An answer goes out to whoever asked under `token`."""
 
     token: Token
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAppended:
+class RecordAppended(Struct, frozen=True):
     """A record goes into the log."""
 
     image: Any
 
 
-@dataclass(frozen=True, slots=True)
-class _RebalanceRequested(GroupEvent):
+class _RebalanceRequested(GroupEvent, frozen=True):
     generation: int
     reason: RebalanceReason
     member_id: str
 
 
-class RebalancePrepared(_RebalanceRequested):
+class RebalancePrepared(_RebalanceRequested, frozen=True):
     """A rebalance begins: what a broker logs as "Preparing to rebalance group … (reason …)"."""
 
 
-class RejoinRequested(_RebalanceRequested):
+class RejoinRequested(_RebalanceRequested, frozen=True):
     """While a rebalance is being prepared, something else comes that calls for one."""
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationStabilized(GroupEvent):
+class GenerationStabilized(GroupEvent, frozen=True):
     """The join phase is over: what a broker logs as "Stabilized group … generation … with … members"."""
 
     generation: int
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRemoved(GroupEvent):
+class MemberRemoved(GroupEvent, frozen=True):
     """A member is no longer in the group."""
 
     member_id: str

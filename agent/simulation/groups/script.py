@@ -7,8 +7,9 @@ of virtual time, from any origin; steps at one time happen in the order given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class GroupProtocol(StrEnum):
@@ -18,8 +19,7 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
+class ClientSettings(Struct, frozen=True):
     """A consumer's settings, in Kafka's names and with the Java client's defaults.
 
     `assignors` are in order of preference (`partition.assignment.strategy`); KIP-848 uses `remote_assignor` instead.
@@ -40,8 +40,7 @@ class ClientSettings:
     rejoin_delay_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(Struct, frozen=True):
     """A broker's settings, in Kafka's names and with its defaults (4.3).
 
     `replication_ms` is how long it takes until a record is replicated: an assignment is handed out only then.
@@ -59,67 +58,62 @@ class BrokerSettings:
     replication_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _ClientStep:
+class _ClientStep(Struct, frozen=True):
     at_ms: int
     client: str
 
 
-@dataclass(frozen=True, slots=True)
-class _ClientPause(_ClientStep):
+class _ClientPause(_ClientStep, frozen=True):
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Start(_ClientStep):
+class Start(_ClientStep, frozen=True):
     """The client starts and joins; starting it again after an end is a restart of the same client."""
 
     settings: ClientSettings
 
 
-class Close(_ClientStep):
+class Close(_ClientStep, frozen=True):
     """The client closes in order: a dynamic member says LeaveGroup, a static one says nothing."""
 
 
-class Kill(_ClientStep):
+class Kill(_ClientStep, frozen=True):
     """The client dies without a word."""
 
 
-class Stall(_ClientPause):
+class Stall(_ClientPause, frozen=True):
     """The client does not poll for so long; its heartbeat thread goes on (`max.poll.interval.ms` counts).
 
     Before it has joined there is no such thread: then JoinGroup's answer waits, and the session may end.
     """
 
 
-class Freeze(_ClientPause):
+class Freeze(_ClientPause, frozen=True):
     """The whole process stands still for so long, heartbeats too (a garbage collection, a suspended machine)."""
 
 
-class CutOff(_ClientPause):
+class CutOff(_ClientPause, frozen=True):
     """The client and its coordinator do not reach each other for so long; it goes on polling, and with its work.
 
     Of classic groups only.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Resubscribe(_ClientStep):
+class Resubscribe(_ClientStep, frozen=True):
     """The client wants other topics from now on."""
 
     topics: frozenset[str]
 
 
-class Rejoin(_ClientStep):
+class Rejoin(_ClientStep, frozen=True):
     """The client asks to join again though nothing of its changed (`enforceRebalance`)."""
 
 
-class AdminRemove(_ClientStep):
+class AdminRemove(_ClientStep, frozen=True):
     """An admin removes the client's member from the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetPartitions:
+class SetPartitions(Struct, frozen=True):
     """A topic has this many partitions from now on (as the clients' metadata shows it); 0: it is deleted."""
 
     at_ms: int
@@ -130,8 +124,7 @@ class SetPartitions:
 Step = Start | Close | Kill | Stall | Freeze | CutOff | Resubscribe | Rejoin | AdminRemove | SetPartitions
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """A group's whole story: the steps in order of time, and when to stop looking.
 
     `partitions` is how many each topic has at first. A message takes `latency_ms` each way. `seed` goes into the

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.core.protocol.assignors import Slot
 from agent.core.protocol.states import GroupState
@@ -40,8 +41,7 @@ UNANNOUNCED_REASONS = frozenset(
 _NO_DEPARTURE = frozenset({RebalanceReason.STATIC_REPLACED, RebalanceReason.PENDING_EXPIRED})
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedDeparture:
+class SimulatedDeparture(Struct, frozen=True):
     """A client's member left the group.
 
     `died_ms`: when the client ceased to run or to poll, None if it left in order.
@@ -71,8 +71,7 @@ class StoppedTime(NamedTuple):
         return StoppedTime(*(ours + times * theirs for ours, theirs in zip(self, other, strict=True)))
 
 
-@dataclass(slots=True)
-class SimulatedRebalance:
+class SimulatedRebalance(Struct):
     """One generation (or group epoch); partitions that stand still wait for the newest one.
 
     `began_ms` ≤ `joined_ms` (the join phase is over, or the target assignment is computed) ≤ `completed_ms` (the
@@ -91,8 +90,7 @@ class SimulatedRebalance:
     stopped_by_then: StoppedTime = StoppedTime()
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
+class SimulationResult(Struct, frozen=True):
     """What a script came to. `images` are the records that a broker would have written, in order."""
 
     images: tuple[ClassicGroupImage | Kip848Image, ...]

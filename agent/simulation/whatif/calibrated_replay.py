@@ -7,9 +7,11 @@ the one that comes nearest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import ASSIGNORS, AssignmentNeverEnds
 from agent.presentation.narrative.gains import are_alike
@@ -60,8 +62,7 @@ class GenerationDifference(NamedTuple):
     played: Generation | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayAccuracy:
+class ReplayAccuracy(Struct, frozen=True):
     """Of `generations` that the log shows, `matched` came in their order with the same members.
 
     `late_ms`: by how much the play's assignments come later than the log's, of each that matched. Of `costed` of them

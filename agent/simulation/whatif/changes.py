@@ -7,8 +7,10 @@ the clients stays as it was; only how they and the broker are set changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.presentation.narrative.words import duration
 from agent.simulation.groups.script import (
@@ -36,8 +38,7 @@ ASSIGNOR_CLASSES = {
 """By name, as Java's consumer wants them; librdkafka takes the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingChange:
+class SettingChange(Struct, frozen=True):
     """One setting. `kind` is what its option takes: nothing (`flag`), a `duration` in milliseconds, or a choice.
 
     `key` is the setting's name in the configuration `where`. `label` makes its words in a table of a value; `assumes`
@@ -58,8 +59,7 @@ class SettingChange:
     each: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Struct, frozen=True):
     """Changes with their values, made together; none is today's settings."""
 
     values: Mapping[str, Any]

@@ -8,8 +8,9 @@ rolling deploy under new names, or on new hosts, is seen as restarts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain, count
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.shadow.diff import MemberChanges, member_changes
@@ -19,8 +20,7 @@ from agent.simulation.whatif.recorder import GroupRecording, RecordedState
 Identity = tuple[str, ...]
 
 
-@dataclass(slots=True)
-class ClientNames:
+class ClientNames(Struct):
     """The clients of a recording. `replacements`: the client ids of newcomers, with whose place they took."""
 
     by_member_id: dict[str, str] = field(default_factory=dict)

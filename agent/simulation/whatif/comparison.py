@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.simulation.groups.script import ClientSettings, Close, Freeze, Kill, Script, Stall, Start, Step
 from agent.simulation.groups.simulate import SimulationResult, StoppedTime
@@ -13,8 +15,7 @@ from agent.simulation.whatif.changes import CURRENT_SETTINGS, Alternative
 from agent.simulation.whatif.recorded_script import RecordedScript, until_sessions_end
 
 
-@dataclass(frozen=True, slots=True)
-class AlternativeOutcome:
+class AlternativeOutcome(Struct, frozen=True):
     """What a play came to, from the opening on.
 
     `detected_ms`: for each member that died or stalled and was taken out for it, how long that took; of `deaths` in

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.session_settings import SessionSetting
@@ -30,8 +32,7 @@ class Generation(NamedTuple):
     stopped_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedScript:
+class RecordedScript(Struct, frozen=True):
     """A script and what a play of it must come to. Times are epoch milliseconds.
 
     Results count from `opening_ms` on: a group that was found with members is first brought there. Stopped time

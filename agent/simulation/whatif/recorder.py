@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.core.inference.facts import Inference
 from agent.core.inference.session_settings import SessionSetting
@@ -15,8 +17,7 @@ from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced
 from agent.core.shadow.views import GroupView, Member, known_ms
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedState:
+class RecordedState(Struct, frozen=True):
     """A group as of one of its records. Times are epoch milliseconds.
 
     `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
@@ -40,8 +41,7 @@ class RecordedState:
         return {it.member_id: it for it in self.view.members}
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecording:
+class GroupRecording(Struct, frozen=True):
     """One group from one beginning: later ones of the same name are recordings of their own.
 
     `created_ms` is when the group was made, None where the log does not say, or its first states are not kept.

@@ -17,7 +17,8 @@ The log shows when a join phase ended, not when it began or why. What is taken:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.shadow.diff import MemberChanges

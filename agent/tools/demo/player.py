@@ -10,10 +10,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from msgspec import Struct, field
 
 from agent.common import clock
 from agent.tools.demo.fleet import ClientProcesses
@@ -23,8 +23,7 @@ _SETTLE_TIMEOUT_S = 45.0
 _LOOK_EVERY_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
+class LedgerEntry(Struct, frozen=True):
     """One thing that was done or came about. `at_ms` is epoch milliseconds; `members` are client ids.
 
     `act` is one of `script.Act`, or `finished` or `failed`, the last of a scenario.
@@ -46,8 +45,7 @@ class _NotSettledError(Exception):
     """What a step presupposes did not come about."""
 
 
-@dataclass(frozen=True, slots=True)
-class _GroupStatus:
+class _GroupStatus(Struct, frozen=True):
     """A group as the broker describes it: its state, and how many partitions each client id holds."""
 
     state: str
@@ -62,8 +60,7 @@ class _GroupStatus:
         return f"{self.state}, {shares or 'no members'}"
 
 
-@dataclass(slots=True)
-class ScenarioPlayer:
+class ScenarioPlayer(Struct):
     """One scenario on its way. `write` gets the ledger's entries as they come about."""
 
     scenario: Scenario

@@ -6,8 +6,9 @@ Owns the table of scenarios, as data. Knows nothing of processes or of Kafka's c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 MAX_POLL_INTERVAL_S = 10
 
@@ -39,8 +40,7 @@ class Act(StrEnum):
     STALL = "stall"  # the client processes one record for so many seconds and does not poll meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One act. `members` are client ids; `seconds` is for RUN and STALL, `count` for SETTLE."""
 
     act: Act
@@ -49,8 +49,7 @@ class Step:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """One group and its story.
 
     `settings` are librdkafka's, on top of `CONSUMER_SETTINGS`; those of a classic group unless told.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from agent.config.logins import LoginMethod, librdkafka_properties, login_of
 from agent.config.settings import GroupSource, KubernetesSettings
@@ -24,8 +25,7 @@ class CheckOutcome(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """What was tried `on` what, what came of it and what that means; `fix` are sentences and commands, one each."""
 
     check: str
@@ -60,8 +60,7 @@ class Trial(NamedTuple):
         return Check(self.check, self.on, CheckOutcome.SKIPPED, self.tried, found)
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorRequest:
+class DoctorRequest(Struct, frozen=True):
     """What the agent is to do: its connection, and each part that needs rights or a place of its own."""
 
     conf: Mapping[str, str]

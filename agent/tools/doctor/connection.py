@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.config.logins import LoginMethod, login_of
 from agent.kafka.client import new_admin_client, quiet
@@ -147,8 +148,7 @@ def _version_check(endpoint: Endpoint) -> Check:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """What a cluster says of itself: its id, and by broker id the address of each broker, for clients like us."""
 
     cluster_id: str | None

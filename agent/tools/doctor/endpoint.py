@@ -13,9 +13,10 @@ import struct
 import time
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from agent.core.wire.errors import WireError
 from agent.tools.doctor import handshake, tls
@@ -26,8 +27,7 @@ SOON = timedelta(days=30)
 """A certificate that ends before is worth a warning."""
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Struct):
     """What is known of an address: the checks, and what the broker said of itself if it could be asked."""
 
     host: str

@@ -8,7 +8,8 @@ features KIP-584) and SaslHandshake version 1 (KIP-43, KIP-152). No I/O.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent import __version__
 from agent.core.wire.errors import Invalid
@@ -27,8 +28,7 @@ METADATA = 3
 KIP_848, KIP_932, KIP_1071 = 68, 76, 88
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersions:
+class ApiVersions(Struct, frozen=True):
     """What a broker can do: its newest version of each request by key, and the cluster's features with their level.
 
     A broker older than 2.4 (KIP-511) tells neither.
@@ -38,8 +38,7 @@ class ApiVersions:
     features: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshake:
+class SaslHandshake(Struct, frozen=True):
     """Whether a listener wants a login (None: it did not say), whether by this mechanism, and the ones it takes."""
 
     wanted: bool | None
@@ -65,8 +64,7 @@ def _framed(api: int, version: int, rest: bytes) -> bytes:
     return struct.pack(">i", len(header + rest)) + header + rest
 
 
-@dataclass(frozen=True, slots=True)
-class _ApiKey(Message):
+class _ApiKey(Message, frozen=True):
     """A request that the broker answers, and in which versions."""
 
     versions = (3, 3)
@@ -77,8 +75,7 @@ class _ApiKey(Message):
     max_version: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True)
-class _FinalizedFeature(Message):
+class _FinalizedFeature(Message, frozen=True):
     """A feature of the cluster, and the level that it is at."""
 
     versions = (3, 3)
@@ -89,8 +86,7 @@ class _FinalizedFeature(Message):
     min_version_level: int = wire(INT16)
 
 
-@dataclass(frozen=True, slots=True)
-class _ApiVersionsAnswer(Message):
+class _ApiVersionsAnswer(Message, frozen=True):
     """What stands behind the error code."""
 
     versions = (3, 3)
@@ -101,8 +97,7 @@ class _ApiVersionsAnswer(Message):
     finalized_features: tuple[_FinalizedFeature, ...] = wire(array(_FinalizedFeature), tag=2)
 
 
-@dataclass(frozen=True, slots=True)
-class _SaslHandshakeAnswer(Message):
+class _SaslHandshakeAnswer(Message, frozen=True):
     """What stands behind the error code."""
 
     mechanisms: tuple[str, ...] = wire(array(STRING))

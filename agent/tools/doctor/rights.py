@@ -7,7 +7,6 @@ the broker is asked what this client may do.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     ResourceType,
 )
+from msgspec.structs import replace
 
 from agent.config.broker_settings import SESSION_NAMES
 from agent.config.settings import GroupSource

@@ -10,10 +10,11 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 _NO_CHECK_TIME = 0x200000  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for
 
@@ -26,8 +27,7 @@ class TlsMisconfigured(Exception):
     """Properties that name files which are not there, or hold something else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """A server's certificate: whom it is for, who signed it, when it is good, and for which names and addresses."""
 
     subject: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+from msgspec import Struct, field
 
 from agent.core.protocol.group_placement import observe_placement
 from agent.core.protocol.hashing import GroupPartitioner
@@ -34,8 +34,7 @@ SKEW_MS = 5000
 """What a run can bear: time passes that much behind the clock (`agent.runtime.reader_loop.GRACE_S`)."""
 
 
-@dataclass(slots=True)
-class TopicSample:
+class TopicSample(Struct):
     """What the newest records are. Times are epoch milliseconds."""
 
     kinds: Counter[str] = field(default_factory=Counter)

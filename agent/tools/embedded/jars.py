@@ -16,8 +16,9 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from agent.tools.embedded import ivy, maven, pinned
 from agent.tools.embedded.errors import JarsUnavailableError
@@ -35,8 +36,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _OTHER_WAY = "or unpack a Kafka release and set KAFKA_HOME to its directory"
 
 
-@dataclass(frozen=True, slots=True)
-class Jars:
+class Jars(Struct, frozen=True):
     """A directory that holds a Kafka release's jars with all they need."""
 
     version: str

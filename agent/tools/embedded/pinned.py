@@ -11,12 +11,13 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+from msgspec import Struct
 
 from agent.tools.embedded.errors import JarsUnavailableError
 from agent.tools.embedded.maven import MavenRepository
@@ -30,8 +31,7 @@ _ANSWER_S = 20.0
 _CHUNK = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedFile:
+class PinnedFile(Struct, frozen=True):
     """One jar: `group:name:version`, its bytes, and their SHA-256 in hex."""
 
     coordinates: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from agent.config.secrets import variable_name
 
@@ -44,8 +45,7 @@ class SecretKey(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class Resources(Struct, frozen=True, kw_only=True):
     """What the container asks for and may have, as Kubernetes writes quantities. CPU has no limit: catching up after
     a start takes more of it for some seconds."""
 
@@ -54,8 +54,7 @@ class Resources:
     memory_limit: str = "128Mi"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sidecar:
+class Sidecar(Struct, frozen=True, kw_only=True):
     """What is to be run. `properties` are librdkafka's; `extra` are further arguments of `kshadow run`, taken as they
     are. `broker_log` is a directory, on the pod's volume `broker_log_volume`. `kubernetes`: it watches the pod's
     namespace, by the pod's service account. `native`: an init container that stays.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from agent.tools.spark_submit.errors import SubmitError
@@ -26,7 +27,7 @@ STARTS = "kshadow-starts"
 _SPARKS = ("metadata", "offsets")
 
 
-class CheckpointOwner(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointOwner(Struct, frozen=True, kw_only=True):
     """By what a checkpoint was made; `id` is its own."""
 
     id: str
@@ -42,7 +43,7 @@ class CheckpointOwner(msgspec.Struct, frozen=True, kw_only=True):
     """Where they are; None: a release before did not note it."""
 
 
-class Tables(msgspec.Struct, frozen=True, kw_only=True):
+class Tables(Struct, frozen=True, kw_only=True):
     """Which checkpoint the tables belong to."""
 
     id: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from agent.config.secrets import is_secret
 from agent.tools.spark_submit.errors import SubmitError
@@ -28,8 +28,7 @@ CLUSTER = "cluster"
 _IN_CLUSTER = (f"spark.kubernetes.driver.secretKeyRef.{SECRETS}", f"spark.yarn.appMasterEnv.{SECRETS}")
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitSettings:
+class SubmitSettings(Struct, frozen=True):
     """Where and how a job runs."""
 
     ivy_home: Path

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from agent.core.inference.session_settings import SessionSetting
 from agent.history.report.request import Report
@@ -27,13 +28,13 @@ Format = Literal["parquet", "delta", "iceberg"]
 """Of the tables that a job writes. Of an Iceberg table `out` is no path, but `CATALOG.DB.PREFIX`."""
 
 
-class Kafka(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Kafka(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to reach a cluster: librdkafka's names, as everywhere in kshadow; `bootstrap.servers` is among them."""
 
     properties: dict[str, str]
 
 
-class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Diagnosis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What looks for causes and findings, as `--broker-config`, `--analyzers` and `--tune` say it."""
 
     analyzers: str = "all"
@@ -42,7 +43,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """That the brokers set, by group type, as far as it is known."""
 
 
-class Backfill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="backfill"):
+class Backfill(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="backfill"):
     """Raw records → history events in `out`. Exactly one of `paths`, `archives`, `kafka` is there."""
 
     out: str
@@ -57,7 +58,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     overwrite: bool = False
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="stream"):
+class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="stream"):
     """A stream → tables in `out`, until it is stopped.
 
     `reads`: `topic` is `__consumer_offsets` itself, of which come history events; `history-topic` and `history` (a
@@ -87,7 +88,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """HOST:PORT of the driver where its metrics are served; None: nowhere."""
 
 
-class Rollup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rollup"):
+class Rollup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rollup"):
     """History events → the same rollups in batch, of whole days (UTC). Replaces those days in `out`."""
 
     history: tuple[str, ...]

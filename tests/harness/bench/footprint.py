@@ -16,9 +16,10 @@ import random
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from resource import getpagesize
+
+from msgspec.structs import replace
 
 from agent.common.collector import relax_collector
 from agent.core.diagnosis.lag_source import WatchedLags

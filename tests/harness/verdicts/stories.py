@@ -6,7 +6,9 @@ The first deploy is a clean one, so that the second has something to be compared
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from agent.core.events.events import Event, event_of
 from agent.core.protocol.hashing import OFFSETS_PARTITIONS, partition_for_group

@@ -6,13 +6,13 @@ import json
 import re
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import replace
 
 from agent.kafka.writer.segments import write_segments
 from agent.simulation.generator.histories import generate

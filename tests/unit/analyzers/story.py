@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis

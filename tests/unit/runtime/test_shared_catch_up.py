@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, ReadSettings
 from agent.core.record_time import TOLERANCE_MS
@@ -38,7 +39,7 @@ LATER_MS = T0 + 86_400_000
 
 def parts_of(ends: dict[int, int], **read: object) -> AgentParts:
     """Of an agent whose reader has yet to read these."""
-    settings = replace(PLAIN_CLUSTER, read=ReadSettings(**read))  # type: ignore[arg-type]  # as each test gives it
+    settings = dataclasses.replace(PLAIN_CLUSTER, read=ReadSettings(**read))  # type: ignore[arg-type]  # as each test gives it
     parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings))
     if isinstance(parts.reader, TopicReader):
         parts.reader._assignment.progress = {it: PartitionProgress(0, end, end) for it, end in ends.items()}

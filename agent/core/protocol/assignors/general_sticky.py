@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.core.protocol.assignors.problem import AssignmentNeverEnds, AssignmentProblem, Slot, java_sort_key
 from agent.core.protocol.hashing import hash_map_bucket, hash_map_capacity, java_string_hash
@@ -16,8 +17,7 @@ MOVES_A_PARTITION = 16
 random problems seven that came to it were put to its class, which answered none. What ends takes 1.04 at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipClaims:
+class OwnershipClaims(Struct, frozen=True):
     """Who has what, among what is shared out.
 
     `owned` by member id in the order of Kafka's hash maps; `disputed` is claimed by several as newest;

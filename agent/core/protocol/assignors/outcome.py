@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import ASSIGNORS, SERVER_ASSIGNORS
 from agent.core.protocol.assignors.problem import Assignment, AssignmentProblem, Slot

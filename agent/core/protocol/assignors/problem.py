@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent.core.protocol.hashing import hash_map_bucket
 
@@ -18,8 +19,7 @@ class AssignmentNeverEnds(ValueError):
     """Kafka's own class does not come to an end for a problem: the member that leads would never answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSubscription:
+class MemberSubscription(Struct, frozen=True):
     """What an assignor knows of a member: the topics that it wants, its static id, and what it has.
 
     `generation` is the one in which it got what it has, where that is known: of two that claim the same partition
@@ -33,8 +33,7 @@ class MemberSubscription:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentProblem:
+class AssignmentProblem(Struct, frozen=True):
     """What is to be assigned: how many partitions each topic has, and the members by id.
 
     A subscribed topic that is not in `partitions` does not exist. `racks` are those of a partition's replicas,

@@ -6,7 +6,6 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,8 +41,7 @@ TOKENS_S = 12
 """How long a token of Amazon's lives in these tests; AWS' library says a quarter of an hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class JarsAndClasses(Jars):
+class JarsAndClasses(Jars, frozen=True):
     """A Kafka release's jars, and a directory of classes beside them."""
 
     classes: Path = Path()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.cause_inference import infer_kip848_departure, infer_rebalance, notice_time_ms

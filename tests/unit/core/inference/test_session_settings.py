@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.inference.cause_inference import infer_kip848_departure
 from agent.core.inference.external_evidence import CombinedEvidence, KnownSessions

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.inference.facts import Inference
 from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog

@@ -477,7 +477,7 @@ def test_a_member_with_an_unresolved_expression_joins_with_the_next_epoch() -> N
 @pytest.mark.parametrize("key_type", [number for number in RECORD_TYPES if number >= 3])
 def test_a_tombstone_of_what_is_not_there(key_type: int) -> None:
     key = RECORD_TYPES[key_type].key
-    pair = b.tombstone(key_type, "x-1" if "member_id" in key.__dataclass_fields__ or key_type == 16 else None)
+    pair = b.tombstone(key_type, "x-1" if "member_id" in key.__struct_fields__ or key_type == 16 else None)
     assert Log().add(pair).said() == [[]]
     assert Log().add(pair).mirror().groups == {}
     of_simple = Log().add(b.commit()).add(pair)

@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent.core.wire import (
     DecodedRecord,

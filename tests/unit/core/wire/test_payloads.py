@@ -7,11 +7,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.wire import Invalid, TrailingBytes, Truncated, UnknownVersion, WireError, decode
 from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -245,8 +245,7 @@ def _read_again(data: bytes, at: int) -> None:
         assert found == expected, (data, at)
 
 
-@dataclass(frozen=True, slots=True)
-class _SinglePartitions(Message):
+class _SinglePartitions(Message, frozen=True):
     """The same message, each of which is read."""
 
     versions = (0, 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.core.shadow.views import GroupView

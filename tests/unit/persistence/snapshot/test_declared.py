@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec import Struct
 
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
 from agent.core.diagnosis.consumption import Consumption
@@ -67,7 +67,7 @@ NO_STATE: dict[type, set[str]] = {
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
     # They follow from the members, and from what brokers say.
-    **{cls: {"_libraries", "session"} for cls in (ConsumerGroup, ShareGroup, StreamsGroup)},
+    **{cls: {"_libraries", "session", "coordinator_change"} for cls in (ConsumerGroup, ShareGroup, StreamsGroup)},
 }
 """What is derived, or comes from the running configuration."""
 
@@ -106,7 +106,7 @@ def walk(it: Any, seen: dict[int, tuple[Any, int]]) -> None:
             return
         case FunctionType() | MethodType():
             raise AssertionError(f"{it} in a state")
-    is_frozen = dataclasses.is_dataclass(it) and type(it).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    is_frozen = isinstance(it, Struct) and it.__struct_config__.frozen
     changes = not isinstance(it, tuple | frozenset) and not is_frozen and it is not windows._NOTHING
     if changes or type(it) in SHARED:
         before = seen.get(id(it), (it, 0))[1]
@@ -143,15 +143,13 @@ def check(state: ClusterState) -> set[str]:
 
 
 def is_of_a_value(it: object, state: ClusterState, partition: int) -> bool:
-    """Whether it is held by a frozen dataclass or named tuple, which nobody changes."""
+    """Whether it is held by a frozen struct or named tuple, which nobody changes."""
     held: set[int] = set()
 
     def collect(it: Any) -> None:
         if isinstance(it, None | bool | int | float | str | bytes | Enum | RecentEvent | Settings):
             return
-        is_value = type(it) in INTERNED or (
-            dataclasses.is_dataclass(it) and type(it).__dataclass_params__.frozen  # type: ignore[attr-defined]
-        )
+        is_value = type(it) in INTERNED or (isinstance(it, Struct) and it.__struct_config__.frozen)
         for value in inner(it):
             if is_value:
                 held.add(id(value))

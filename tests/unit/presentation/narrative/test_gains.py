@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent.presentation.narrative.explain import Story, StoryRequest, explain
 from agent.presentation.narrative.gains import (

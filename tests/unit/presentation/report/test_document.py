@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.presentation.report.fleet_section import MAX_ROWS
 from agent.presentation.report.gather import gather

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.inference.session_settings import SessionSetting
 from agent.presentation.narrative.gains import Gain, Gains

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.core.records import RawRecord, RecordBatch
 from agent.runtime.offline import OfflineGroups

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.core.records import RawRecord
 from agent.core.wire import Record, Tombstone, WireError, decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.simulation.groups.messages import RebalanceReason
 from tests.unit.simulation.groups.driving import AT_ONCE, Driven

@@ -8,10 +8,10 @@ phase is prolonged once, by 3 s more: all have their assignments at 6,060. Stati
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.simulation.groups.messages import Effect, RebalanceReason
 from agent.simulation.groups.script import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from agent.core.protocol.states import GroupState
 from agent.simulation.groups.classic_client import ClassicPhase

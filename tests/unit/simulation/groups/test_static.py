@@ -5,10 +5,10 @@ Names in capitals are static.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.simulation.groups.messages import (
     HeartbeatRequest,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.protocol.assignors import ASSIGNORS, Assignment, AssignmentNeverEnds, AssignmentProblem, Assignor
 from agent.simulation.groups.simulate import SimulatedRebalance, SimulationResult, StoppedTime

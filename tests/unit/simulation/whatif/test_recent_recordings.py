@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.core.records import RecordBatch
 from agent.persistence.cluster_state import ClusterState

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.inference.session_settings import SessionSetting
 from agent.simulation.whatif.changes import ASSIGNOR_CLASSES, BROKERS, CHANGES, Alternative

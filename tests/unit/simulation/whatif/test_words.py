@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.simulation.groups.simulate import StoppedTime
 from agent.simulation.whatif import sentences as words
