@@ -9,15 +9,15 @@ multiplied, so all orders cost n steps instead of n².
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS as P
 
 
-@dataclass(slots=True)
-class StartInterval:
+class StartInterval(Struct):
     """A stretch of time in which the rebalance may have begun, epoch milliseconds."""
 
     low_ms: float
@@ -29,8 +29,7 @@ class StartInterval:
         return (self.low_ms + self.high_ms) / 2
 
 
-@dataclass(slots=True)
-class Posterior:
+class Posterior(Struct):
     """Probabilities of each cause, for each member that went (in the order of `departure_times`); and of what came
     first.
 
@@ -79,14 +78,13 @@ class OrderSums(NamedTuple):
 
     def combined_with(self, other: OrderSums) -> OrderSums:
         """The same over these members and others."""
+        neither, started, awaited, both = self
+        its_neither, its_started, its_awaited, its_both = other
         return OrderSums(
-            self.neither * other.neither,
-            self.started * other.neither + self.neither * other.started,
-            self.awaited * other.neither + self.neither * other.awaited,
-            self.both * other.neither
-            + self.started * other.awaited
-            + self.awaited * other.started
-            + self.neither * other.both,
+            neither * its_neither,
+            started * its_neither + neither * its_started,
+            awaited * its_neither + neither * its_awaited,
+            both * its_neither + started * its_awaited + awaited * its_started + neither * its_both,
         )
 
     def weighed(self, weights: OrderSums) -> float:
@@ -119,15 +117,9 @@ def add_departure_orders(
 
 def add_independent_orders(members: list[list[DepartureTerm]], weights: OrderSums, out: Posterior) -> float:
     """Add every order of departures to the probabilities of each one's cause, and of who was first; their weight."""
-    each = [
-        OrderSums(
-            sum(term.within_probability for term in terms),
-            sum(term.started_density for term in terms),
-            sum(term.awaited_density for term in terms),
-            0.0,
-        )
-        for terms in members
-    ]
+    if not all(members):
+        return 0.0  # there is no order without a term of each: so it is of most causes
+    each = [_alone(terms) for terms in members]
     after = [NOBODY]
     for sums in reversed(each):
         after.append(after[-1].combined_with(sums))
@@ -142,11 +134,20 @@ def add_independent_orders(members: list[list[DepartureTerm]], weights: OrderSum
         inside = rest.weighed(weights)
         as_first = rest.neither * weights.started + rest.awaited * weights.both
         as_last = rest.neither * weights.awaited + rest.started * weights.both
-        for term in terms:
-            began = term.started_density * as_first
-            out.cause_probabilities[index][term.cause] += (
-                term.within_probability * inside + began + term.awaited_density * as_last
-            )
-            out.departed_first[term.cause] = out.departed_first.get(term.cause, 0.0) + began
+        probabilities = out.cause_probabilities[index]
+        for cause, started, within, awaited in terms:
+            began = started * as_first
+            probabilities[cause] += within * inside + began + awaited * as_last
+            out.departed_first[cause] = out.departed_first.get(cause, 0.0) + began
     out.total_weight += total
     return total
+
+
+def _alone(terms: list[DepartureTerm]) -> OrderSums:
+    """The sums of one member."""
+    neither = begins = is_awaited = 0.0
+    for _, started, within, awaited in terms:
+        neither += within
+        begins += started
+        is_awaited += awaited
+    return OrderSums(neither, begins, is_awaited, 0.0)
