@@ -326,7 +326,7 @@ class BatchReader:
         end = position + _MOST_HELD_BYTES
         while position < end:
             head = os.pread(self._file.fileno(), _HEAD.size, position)
-            _, length, magic, _ = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0, 0, 0)
+            _, length, _, magic, _ = _HEAD.unpack(head) if len(head) == _HEAD.size else (0,) * 5
             if magic != 2 or not _LEAST_LENGTH[2] <= length <= min(_MOST_LENGTH, self._size - position):
                 return False
             frame = os.pread(self._file.fileno(), _PREFIX_BYTES + length, position)

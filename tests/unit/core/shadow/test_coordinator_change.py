@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.facts import CoordinatorChange

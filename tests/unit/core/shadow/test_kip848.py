@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE
 from agent.core.shadow.transitions import (
