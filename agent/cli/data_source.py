@@ -151,7 +151,11 @@ def _history_opened(
         raise click.UsageError("--broker-config goes with records; the causes in history tables are told already")
     from agent.cli.history_answers import answers_of_history
 
-    with history_errors_reported(), answers_of_history(path) as answers:
+    until = ctx.params.get("until")
+    with (
+        history_errors_reported(),
+        answers_of_history(path, None if until is None else until.at_ms) as answers,
+    ):
         yield answers
 
 

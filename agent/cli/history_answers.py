@@ -20,11 +20,11 @@ from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
 from agent.history.errors import NO_HISTORY, HistoryError
 from agent.history.input_schema import check_newest
-from agent.history.opening import View, clocks_of, open_tables
+from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
 from agent.history.rolling import AHEAD_MS
 from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
-from agent.persistence.export.arrow import HISTORY
+from agent.persistence.export.arrow import HISTORY, date_of
 from agent.persistence.export.columns import (
     COLUMNS,
     ESCAPED,
@@ -43,11 +43,14 @@ PORTION = 1_000
 
 
 @contextmanager
-def answers_of_history(path: str) -> Iterator[HistoryAnswers]:
-    """Of a table of history. Raises `HistoryError`."""
+def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
+    """Of a table of history, of days up to a time. Raises `HistoryError`."""
+    days = Bounds(None, None if until_ms is None else date_of(until_ms))
     view = View("history", None, NO_HISTORY, needed=NEEDED)
     clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
-    with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}):
+    if until_ms is not None:
+        clock_ms = min(clock_ms, until_ms)
+    with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}, days):
         yield HistoryAnswers(db, path, clock_ms)
 
 

@@ -185,34 +185,26 @@ def test_samples_are_no_events(place: Place, tmp_path: Path) -> None:
 
 
 def test_time_goes_on_after_the_last_event(place: Place, tmp_path: Path) -> None:
-    write(events_of(place.records), tmp_path)
+    events = events_of(place.records)
+    last_ms = events[-1]["at_ms"]
+    write(events, tmp_path)
     sink = ParquetSink(str(tmp_path))
 
     def told() -> int:
         return len(rows("timeline", place.group, "--from", tmp_path, "--since", "1d"))
 
-    def ends() -> str:
-        said = kshadow("explain", place.group, "--from", tmp_path, "--full")
+    def ends(*until: object) -> str:
+        said = kshadow("explain", place.group, "--from", tmp_path, "--full", *until)
         return " ".join(said.stdout.split()).partition("The history ends at ")[2].partition(" UTC")[0]
 
     assert 0 < told() < len(rows("timeline", place.group, "--from", tmp_path))
+    ended = ends()
     sink.tell_clock(LogClock("agent", None, START_MS + 3 * DAY_MS))
     assert told() == 0
     assert ends() == "2026-07-09 00:00:00"
+    assert ends("--until", last_ms) == ended, "as it was then"
     sink.tell_clock(LogClock("agent", None, now_ms() + 30 * DAY_MS))
     assert ends() < iso_time(now_ms() + DAY_MS), "no later than now"
-
-
-def test_of_a_time_before_its_first_event_a_group_is_told_as_of_records(place: Place, tmp_path: Path) -> None:
-    """Whether other groups have events of that time or none has."""
-    events = events_of(place.records)
-    late = [it for it in events if it["group"] != place.group or it["at_ms"] >= START_MS + DAY_MS]
-    began_ms = next(it["at_ms"] for it in late if it["group"] == place.group)
-    for number, some in enumerate((late, [it for it in late if it["at_ms"] >= START_MS + DAY_MS])):
-        history = write(some, tmp_path / str(number))
-        done = kshadow("explain", place.group, "--from", history, "--until", START_MS + DAY_MS - 1)
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert f"its first event is from {iso_time(began_ms)[:10]}" in " ".join(done.stdout.split())
 
 
 def test_an_event_of_a_time_that_cannot_be_ends_no_history(place: Place, tmp_path: Path) -> None:
