@@ -22,6 +22,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from agent.cli.options import AGENT_OPTIONS, SOURCES, strongest_given
+from agent.config.options import TEXT
 
 DEADLINE_S = 1.0
 """How long a source is waited for."""
@@ -74,7 +75,7 @@ class ContextName(click.types.StringParamType):
 def add_candidates(command: click.Command) -> None:
     """Give a command's parameters that are names of groups or analyzers what completes them."""
     for parameter in command.params:
-        is_plain = type(parameter.type) is click.types.StringParamType
+        is_plain = parameter.type is TEXT or type(parameter.type) is click.types.StringParamType
         match parameter:
             case click.Argument(name="group" | "groups") if is_plain:
                 parameter.type = GroupName()
