@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.harness.bench.catchup import COLUMNS, start
-from tests.harness.bench.frame import READY_S, Frame, tell
+from tests.harness.bench.frame import MILLION, READY_S, Frame, tell
 from tests.harness.bench.report import Row, Table
 from tests.harness.bench.tools import KShadow, has_option
 
@@ -31,7 +31,7 @@ def restart(frame: Frame) -> Table:
         rivals[tool.name] = lambda tool=tool: start(frame, tool, servers, kill=True)  # type: ignore[misc]
     frame.take_turns(table, rivals)
     ours_s = table.value(SNAPSHOT, "wall_s")
-    table.number("seconds from a snapshot", ours_s, at_most=3)
+    table.number("seconds from a snapshot", ours_s, at_most=6 if frame.sizes.groups == MILLION.groups else 1)
     table.ratio("our time to ready / that from a snapshot", table.value("kshadow", "wall_s"), ours_s)
     for name in ("kminion", "Burrow"):
         table.ratio(f"{name}'s time busy / ours from a snapshot", table.value(name, "busy_s"), ours_s)
