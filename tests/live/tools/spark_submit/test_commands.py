@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agent.common.units import DAY_MS
 from agent.core.events.events import Event
+from agent.core.shadow.mirror import PartitionMirror
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT, SHARED
 from tests.harness.spark.internal_topics import jars
@@ -54,6 +55,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     with EmbeddedBroker(fetch_jars(), properties=properties(PARTITIONS)) as it:
         give(it, made)
         yield it
+
+
+def replayed_as_by_spark(broker: EmbeddedBroker) -> list[Event]:
+    """Spark's source tells no leaders' epochs: files alone show that the broker took over what it was given."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PartitionMirror, "_note_leader", lambda mirror, batch, start, stop: stop)
+        return replayed(broker.log_dirs)
 
 
 def ends_of(servers: str) -> dict[int | None, int]:
@@ -107,7 +115,7 @@ def test_a_stream_tells_what_replay_does(broker: EmbeddedBroker, tmp_path: Path)
     ends = ends_of(broker.bootstrap_servers)
     ended = subprocess.run(stream_from(broker, tmp_path), capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    expected = below(ends, replayed(broker.log_dirs))
+    expected = below(ends, replayed_as_by_spark(broker))
     found = difference(expected, below(ends, written(tmp_path / "stream")))
     print(f"stream from a broker: {found}")
     assert found.is_none
@@ -125,7 +133,7 @@ def test_so_do_a_stream_that_is_started_again_and_a_batch(broker: EmbeddedBroker
     subprocess.run(stream_from(broker, tmp_path), check=True, stderr=subprocess.DEVNULL)
     again = subprocess.run(stream_from(broker, tmp_path), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
-    expected = replayed(broker.log_dirs)
+    expected = replayed_as_by_spark(broker)
     for way in ("batch", "stream"):
         found = difference(expected, written(tmp_path / way))
         print(f"{way} from a broker: {found}")
