@@ -84,6 +84,10 @@ class StandstillDetector:
 
     def lasted_s(self, now: float) -> float:
         """The loop runs; how long it had not, 0 where that is no standstill."""
-        before_s, self._ran_s = self._ran_s, now
-        idle_s = 0.0 if before_s is None else now - before_s
+        lasted_s, self._ran_s = self.idle_s(now), now
+        return lasted_s
+
+    def idle_s(self, now: float) -> float:
+        """How long it has not run, 0 where that is no standstill. For any thread."""
+        idle_s = 0.0 if self._ran_s is None else now - self._ran_s
         return idle_s if idle_s >= STOOD_STILL_S else 0.0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 from agent.common.collector import leave_out_what_is_there, no_cycle_collection
-from agent.common.pacing import STOOD_STILL_S
+from agent.common.pacing import StandstillDetector
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.record_time import Context
@@ -54,8 +54,7 @@ class ReaderLoop(BackgroundThread):
         self._stopped_s: float | None = None
         """Since when reading does not work, on the steady clock; None while it does."""
         self._advance_at = 0.0
-        self._polled_s: float | None = None
-        """When the reader was asked last, on the steady clock."""
+        self._standstill = StandstillDetector()
         self._event_clock = parts.event_clock
         self._lookahead = parts.lookahead
         settings = parts.options.settings
@@ -72,8 +71,8 @@ class ReaderLoop(BackgroundThread):
     @property
     def standstill(self) -> str | None:
         """That nothing was read for long, as right after the process was stopped; None while that goes on."""
-        idle_s = 0.0 if self._polled_s is None else time.monotonic() - self._polled_s
-        return f"nothing was read for {idle_s:.0f} s" if idle_s >= STOOD_STILL_S else None
+        idle_s = self._standstill.idle_s(time.monotonic())
+        return f"nothing was read for {idle_s:.0f} s" if idle_s else None
 
     def _run(self) -> None:
         try:
@@ -96,7 +95,7 @@ class ReaderLoop(BackgroundThread):
 
     def _step(self, timeout_s: float) -> None:
         batches = self._reader.poll(timeout_s)
-        self._polled_s = time.monotonic()
+        self._standstill.lasted_s(time.monotonic())
         current = self._reader.current_partitions
         last = {batch.partition: batch for batch in batches if current.get(batch.partition, True)}
         for batch in batches:

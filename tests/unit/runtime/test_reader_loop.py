@@ -109,7 +109,7 @@ def test_a_source_some_of_whose_coordinators_are_silent_is_not_healthy() -> None
     listed(4, 3 + STALE_S, groups=groups)
     reader._take_group("g", answer(5, 4 + STALE_S, offsets={"g": FetchedOffsets(())}), now + 4 + STALE_S)
     assert scrape.read().healthy
-    loop._polled_s = now - STOOD_STILL_S
+    loop._standstill.lasted_s(now - STOOD_STILL_S)
     assert not scrape.read().healthy, "nobody asks"
 
 
