@@ -23,16 +23,19 @@ class TopicLog:
     def __init__(self, spark: SparkSession, checkpoint: str, kafka: Kafka, topic: str) -> None:
         self._files, self._path = HadoopFileSystem(spark), f"{checkpoint}/kshadow-log"
         self._kafka, self._topic = kafka, topic
+        self._known: LogId | None = None
         self._partitions: int | None = None
 
     def check(self) -> None:
         """Raises `JobError` where the topic is another one now, or the brokers do not say; `JobFailed` where it has
         more partitions than at first."""
         found, partitions = log_of(self._kafka, self._topic)
-        kept = self._files.read(self._path)
-        if kept is None:
-            self._files.write(self._path, msgspec.json.encode(found))
-        elif (known := msgspec.json.decode(kept, type=LogId)) != found:
+        if (known := self._known) is None:
+            kept = self._files.read(self._path)
+            if kept is None:
+                self._files.write(self._path, msgspec.json.encode(found))
+            known = self._known = found if kept is None else msgspec.json.decode(kept, type=LogId)
+        if known != found:
             raise JobError(
                 f"{self._topic}: expected the topic that the checkpoint was begun with (id {known.topic_id}, cluster"
                 f" {known.cluster_id}), it is another one now (id {found.topic_id}, cluster {found.cluster_id}):"
