@@ -192,7 +192,10 @@ class _Reader:
         made = cls(**dict.fromkeys(cls.__struct_fields__)) if is_struct else cls.__new__(cls)
         put = force_setattr if is_struct else object.__setattr__
         self._made.append(made)
-        for name, value in self._all(content, depth):
+        values = self._all(content, depth)
+        if is_struct and {name for name, _ in values} != {*cls.__struct_fields__}:
+            raise ValueError(f"expected the fields of {cls.__name__}")
+        for name, value in values:
             if _text(name).startswith("__"):
                 raise ValueError(f"{name} is no attribute of a state")
             put(made, name, value)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agent.core.diagnosis.api import Analyzer, GroupContext, Settings, Verdict
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.shadow.transitions import Transition
+from agent.core.shadow.views import Anomaly
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.snapshot import third_party_state
 from analyzers import windows
@@ -118,6 +119,15 @@ def test_an_attribute_that_is_not_there_stays_away() -> None:
     back = there_and_back(Slotted())
     assert back.here == 1
     assert not hasattr(back, "absent")
+
+
+def test_a_struct_that_lacks_a_field_is_refused() -> None:
+    one, two = Foreign(Settings()), Foreign(Settings())
+    one.held = Anomaly("kind", "message", 1, 2)
+    state = third_party_state.pack(one)
+    state["held"][1].pop()
+    with pytest.raises(ValueError, match="expected the fields of Anomaly"):
+        third_party_state.unpack(two, state)
 
 
 def test_empty_windows_stay_one() -> None:
