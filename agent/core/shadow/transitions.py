@@ -181,7 +181,8 @@ class LogPosition(NamedTuple):
 
 
 class _KnownBeside(Struct, frozen=True, kw_only=True):
-    """What a change says beside what the records do."""
+    """What a change says beside what the records do. Apart, since a struct's class declares all of its own fields as
+    given by name, or none."""
 
     sampled_every_ms: int | None = None
     """Where the group is looked at and no record is read: how often its state is."""
