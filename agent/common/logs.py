@@ -123,11 +123,10 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _call_site(record: logging.LogRecord) -> CallSite:
-    template = str(record.msg)[:200]
     if record.name == LIBRDKAFKA and isinstance(record.args, tuple) and record.args:
-        # All its lines come from wherever the client is polled: the facility (`FAIL`, `MAXPOLL`) tells them apart.
-        template = str(record.args[0])
-    return record.name, record.levelno, record.pathname, record.lineno, template
+        # Its lines come from wherever the client is polled or closed: only the facility (`FAIL`) tells them apart.
+        return record.name, record.levelno, "", 0, str(record.args[0])
+    return record.name, record.levelno, record.pathname, record.lineno, str(record.msg)[:200]
 
 
 class _RecordParts(NamedTuple):

@@ -190,6 +190,8 @@ def test_librdkafka_repeats_by_facility() -> None:
         "FAIL [k#consumer-1] broker says\\u000ano",
         "MAXPOLL [k#consumer-1] broker says\\u000ano",
     ]
+    it.log.error("%s [%s] %s", "FAIL", "k#consumer-1", "as the client is closed")
+    assert len(it.lines()) == 2, "from wherever it comes"
 
 
 class Unspeakable:
