@@ -161,6 +161,8 @@ def test_keys(browser: Browser, url: str) -> None:
         page.locator("#keys-on").uncheck()
         page.keyboard.press("Escape")
         expect(page.locator("#keys")).to_be_hidden()
+        # A dialog tells that it was closed a moment after it is hidden.
+        page.wait_for_function("!document.getElementById('keys').contains(document.activeElement)")
         page.keyboard.press("f")
         page.keyboard.press("/")
         assert (page.url, page.evaluate("document.activeElement.tagName")) == (url + "/", "BODY"), "they are off"
