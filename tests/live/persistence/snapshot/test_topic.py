@@ -241,6 +241,8 @@ def test_a_topic_that_others_made_anew_is_not_written_to_unless_it_keeps_what_is
         incremental_configs=[ConfigEntry("cleanup.policy", "compact", incremental_operation=compact)],
     )
     admin.incremental_alter_configs([resource])[resource].result(20)
+    # The controller has it a moment before the broker that is asked.
+    until(lambda: admin.describe_configs([resource])[resource].result(20)["cleanup.policy"].value == "compact")
     with pytest.raises(StoreError, match="was deleted and is another one now"):
         store.save("partition-8", b"unwritten")
     store.save("partition-8", b"after")
