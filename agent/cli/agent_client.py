@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import ssl
     from urllib.request import OpenerDirector
 
+    from agent.simulation.whatif.recorder import GroupRecording
+
 READ_TIMEOUT_S = 30.0
 _EXPIRED = 10  # OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED
 MAX_EVENTS = 10_000
@@ -177,6 +179,20 @@ class AgentClient(Answers):
         if not isinstance(found, list) or not all(map(is_rollout, found)):
             self._fail_unexpected(url, "a list of rollouts")
         return Rollouts(found, self._complete_since_ms())
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """`GET /api/v1/groups/{group}/recording`; None where there is none that this version of kshadow reads."""
+        from msgspec import ValidationError, convert
+
+        from agent.simulation.whatif.recorder import GroupRecording
+
+        if (path := _group_path(group)) is None:
+            return None
+        _, form = self._get(f"{path}/recording")
+        try:
+            return convert(form, GroupRecording)
+        except ValidationError:
+            return None
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None

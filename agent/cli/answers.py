@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 import click
 
@@ -12,6 +12,9 @@ from agent.cli.output import EXIT_UNREACHABLE, warn
 from agent.cli.text import MAX_TEXT
 from agent.common.text import printable_truncated
 from agent.core.queries import GroupQueries, Health, JsonObject
+
+if TYPE_CHECKING:
+    from agent.simulation.whatif.recorder import GroupRecording
 
 MAX_COMPARED = 10_000
 """Names of groups that a name without a group is compared with."""
@@ -72,6 +75,10 @@ class Answers(GroupQueries, Protocol):
     def samples(self, group: str) -> list[JsonObject]:
         """How a group stood from time to time (events `group_sample`), where that is kept."""
         return []
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """A group's states, members and all, as far as they are kept; None where nothing is."""
+        return None
 
     def last_with_members(self, group: str) -> LastMembership | None:
         """The group asked for, which has no members, when it last had some; None if it is not known to have had."""

@@ -23,7 +23,7 @@ from agent.core.shadow.views import CommittedOffset
 from agent.core.share_positions import SharePosition
 from agent.presentation.json_views import LagOf
 from agent.runtime.offline import OfflineGroups, is_single_use, load, load_topic, newest_timestamp_ms
-from agent.simulation.whatif.recorder import GroupRecorder
+from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording
 
 
 class Reading(TypedDict):
@@ -80,7 +80,13 @@ def answers_of_files(path: str, until: TimeSpec | None, reading: Reading, worker
         # What is wrong with the data was said when it was read first.
         return load([path], on_problem=lambda _: None, keep_events=False, end=end, workers=workers)
 
-    return ReadAnswers(loaded, live=False, until_ms=until_ms, read_again=None if once else again)
+    return ReadAnswers(
+        loaded,
+        live=False,
+        until_ms=until_ms,
+        read_again=None if once else again,
+        recorder=reading["recorder"],
+    )
 
 
 def answers_of_brokers(
@@ -114,7 +120,14 @@ def answers_of_brokers(
         return AskedLag(lag_json(ends, now_ms(), are_newer=True, shares=shares), more)
 
     asking = ask_lag if lag and until is None else None
-    return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
+    return ReadAnswers(
+        loaded,
+        live=True,
+        until_ms=until_ms,
+        read_again=again,
+        lag=asking,
+        recorder=reading["recorder"],
+    )
 
 
 class AskedLag(NamedTuple):
@@ -163,14 +176,15 @@ class ReadAnswers(Answers):
         until_ms: int | None = None,
         read_again: Callable[[ReadLimit], OfflineGroups] | None = None,
         lag: Callable[[str], AskedLag] | None = None,
+        recorder: GroupRecorder | None = None,
     ) -> None:
         """`until_ms`: what came later was not applied. `read_again` reads the same once more, where that can be done.
-        `lag` asks for a group's."""
+        `lag` asks for a group's. `recorder` has followed what was read."""
         self.capabilities = Capabilities(live=live, has_all_events=True)
         self.now_ms = now_ms() if live else loaded.last_ms
         self.as_of_ms = None if until_ms is None else min(until_ms, self.now_ms)
         self.where = loaded.where if until_ms is None else f"{loaded.where} as of {iso_time(self.as_of_ms)}"
-        self._loaded, self._again, self._lag = loaded, read_again, lag
+        self._loaded, self._again, self._lag, self._recorder = loaded, read_again, lag, recorder
 
     @property
     def is_incomplete(self) -> bool:
@@ -199,6 +213,10 @@ class ReadAnswers(Answers):
         """With lag, where that is asked for."""
         lag = AskedLag(None) if self._lag is None else self._lag(group)
         return self._loaded.describe(group, lag.of, lag.shares)
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """Where a recorder was given."""
+        return None if self._recorder is None else self._recorder.of(group).recording()
 
     def last_with_members(self, group: str) -> LastMembership | None:
         """Reads once more, up to where the last members went."""

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from agent.presentation.narrative.gains import Gains
 
 if TYPE_CHECKING:
-    from agent.simulation.whatif.recorder import GroupRecorder
+    from agent.simulation.whatif.recorder import GroupRecording
 
 BUDGET_S = 10.0
 """Longer than that nobody waits for a paragraph; between two plays it is looked at."""
 
 
 def gains_within_budget(
-    recorder: GroupRecorder,
+    recording: GroupRecording,
     since_ms: int | None,
     until_ms: int | None,
     now_ms: int,
@@ -33,13 +33,5 @@ def gains_within_budget(
 
     over = time.monotonic() + budget_s
     end_ms = now_ms if until_ms is None else min(until_ms, now_ms)
-    found = gained(recorder.recording(), since_ms, until_ms, end_ms, lambda: time.monotonic() >= over)
+    found = gained(recording, since_ms, until_ms, end_ms, lambda: time.monotonic() >= over)
     return replace(found, command=command) if found.is_cut_short else found
-
-
-def gains_of_agent(command: str) -> Gains:
-    """Where an agent answers: it keeps events, and those lack what a replay takes."""
-    return Gains(
-        untold="that takes the log; an agent keeps events only, without timeouts, subscriptions and assignments",
-        command=command,
-    )

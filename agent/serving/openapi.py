@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 from agent.common.timespec import EXPECTED
-from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, ref, refs
+from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, nullable, ref, refs
 from agent.presentation.schemas.documents import DEFS, VERSION, needed_by
 from agent.serving.web.answers import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, OPENAPI
 
@@ -150,6 +150,15 @@ ROUTES: tuple[_Route, ...] = (
         headers=(COMPLETE_SINCE,),
         about="As far back as events are remembered; one that may have begun before that is left out. The range is "
         "that of their beginnings.",
+    ),
+    _api(
+        "/api/v1/groups/{group}/recording",
+        "recording",
+        "What `kshadow whatif` replays: one group's latest generations, members and all.",
+        {_JSON: nullable({"type": "object"})},
+        ("group_in_path", "cluster"),
+        about="For `kshadow --agent` of about the same version: what is in it is no part of what a version promises. "
+        "Null where nothing is kept.",
     ),
     _api(
         "/api/v1/findings",

@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
+from msgspec import to_builtins
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from agent.serving.page import Pages
 
 GROUPS = b"/api/v1/groups/"
-TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
+TIMELINE, ROLLOUTS, RECORDING = b"/timeline", b"/rollouts", b"/recording"
 NO_SUCH_ADDRESS = (
-    "; all groups are at /api/v1/groups, below a group are /timeline and /rollouts, and / in a group's name is %2F"
+    "; all groups are at /api/v1/groups, below a group are /timeline, /rollouts and /recording, and / in a"
+    " group's name is %2F"
 )
 """What is added where the address may be meant as another than a group's."""
 
@@ -202,6 +204,8 @@ def _group(replays: Replays, agent: ServedQueries, request: Request) -> Response
         return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
     if sent.endswith(ROLLOUTS):
         return _rollouts(replays, agent, name.removesuffix(ROLLOUTS.decode()), request)
+    if sent.endswith(RECORDING):
+        return _recording(agent, name.removesuffix(RECORDING.decode()))
     form = agent.describe(name)
     if form is None:
         return _no_such_group(agent, name, NO_SUCH_ADDRESS if b"/" in sent or not sent else "")
@@ -255,6 +259,13 @@ def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Reque
         if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
     ]
     return AsciiJSONResponse(asked, headers=_complete_since(found.complete_since_ms))
+
+
+def _recording(agent: ServedQueries, group: str) -> Response:
+    found = agent.recording(group)
+    if found is None and agent.describe(group) is None:
+        return _no_such_group(agent, group)
+    return AsciiJSONResponse(to_builtins(found))
 
 
 def _complete_since(at_ms: int | None) -> dict[str, str]:

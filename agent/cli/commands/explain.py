@@ -57,7 +57,7 @@ def explain(
       kshadow explain payments --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.answers import no_such_group
-    from agent.cli.whatif_gains import gains_of_agent, gains_within_budget
+    from agent.cli.whatif_gains import gains_within_budget
     from agent.presentation.narrative.events import events_within
     from agent.presentation.narrative.explain import StoryRequest
     from agent.presentation.narrative.explain import explain as tell
@@ -87,15 +87,13 @@ def explain(
             is_state_known=answers.capabilities.has_state,
         )
         gained = None
-        if not answers.capabilities.has_state:
-            # There are no records to be replayed.
-            recorder = None
-        if recorder is not None and _has_rebalanced(events_within(past.events, since_ms, until_ms)):
+        if (
+            is_with_whatif
+            and _has_rebalanced(events_within(past.events, since_ms, until_ms))
+            and (recording := answers.recording(group)) is not None
+        ):
             whatif = whatif_command(group, query.ctx.params, since_ms, until_ms)
-            if not asked.of_agent:
-                gained = gains_within_budget(recorder, since_ms, until_ms, answers.now_ms, command=whatif)
-            elif past.events[-1]["group_type"] == "classic":
-                gained = gains_of_agent(whatif)
+            gained = gains_within_budget(recording, since_ms, until_ms, known_ms, command=whatif)
         # Without a range: whatever was open since what is told of begins.
         found = answers.findings(since_ms or 0, until_ms, group)
         story = tell(asked, past.events, found, form, gains=gained)

@@ -16,6 +16,7 @@ from agent.cli.query import Query, pass_query
 from agent.config.options import Place
 
 if TYPE_CHECKING:
+    from agent.cli.answers import Answers
     from agent.presentation.narrative.gains import Gains
     from agent.presentation.report.fleet_report import GroupSummary
     from agent.presentation.report.gather import ReplayGains
@@ -82,9 +83,6 @@ def report(
     one = groups[0] if len(groups) == 1 else None
     recorders = GroupRecorders(groups) if is_with_whatif else None
     with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False, tables=True) as answers:
-        if not answers.capabilities.has_state:
-            # There are no records to be replayed.
-            recorders = None
         since_ms, until_ms = query.range_ms(answers)
         problems: list[str] = []
         if logs is not None:
@@ -100,7 +98,7 @@ def report(
             problems=tuple(problems),
         )
         try:
-            gains = None if recorders is None else _gains(query.ctx, recorders, since_ms, until_ms, answers.now_ms)
+            gains = None if recorders is None else _gains(query.ctx, answers, recorders, since_ms, until_ms)
             facts = gather(answers, made, ReportRequest(groups, since_ms, until_ms, top), gains)
         except NoSuchGroup as missing:
             no_such_group(answers, str(missing))
@@ -114,10 +112,10 @@ def report(
 
 
 def _gains(
-    ctx: click.Context, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None, at_ms: int
+    ctx: click.Context, answers: Answers, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None
 ) -> ReplayGains:
     """What replays each group, as long as there is time left."""
-    from agent.cli.whatif_gains import BUDGET_S, gains_of_agent, gains_within_budget
+    from agent.cli.whatif_gains import BUDGET_S, gains_within_budget
     from agent.presentation.narrative.gains import Gains
     from agent.simulation.whatif.command_line import whatif_command
 
@@ -128,14 +126,12 @@ def _gains(
             # The first is how a group begins: there is nothing to save.
             return None
         whatif = whatif_command(row.group, ctx.params, since_ms, until_ms)
-        if ctx.params["agent"] is not None:
-            return gains_of_agent(whatif) if row.group_type == "classic" else None
         if recorders.gave_up:
             return Gains(untold="so many groups are not replayed at once", command=whatif)
+        if (recording := answers.recording(row.group)) is None:
+            return None
         budget_s = min(BUDGET_S, max(over - time.monotonic(), 0))
-        return gains_within_budget(
-            recorders.of(row.group), since_ms, until_ms, at_ms, command=whatif, budget_s=budget_s
-        )
+        return gains_within_budget(recording, since_ms, until_ms, answers.now_ms, command=whatif, budget_s=budget_s)
 
     return gained
 

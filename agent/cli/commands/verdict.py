@@ -19,7 +19,7 @@ from agent.config.options import Parsed
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
     from agent.core.queries import Rollouts
-    from agent.simulation.whatif.recorder import GroupRecorder
+    from agent.simulation.whatif.recorder import GroupRecording
 
 JsonObject = dict[str, Any]
 
@@ -124,9 +124,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
                 )
             _no_rollout(group, answers, found, which)
         if recorder is not None:
-            if not answers.capabilities.has_state:
-                recorder = None
-            chosen = {**chosen, "whatif": _whatif(recorder, chosen)}
+            chosen = {**chosen, "whatif": _whatif(answers.recording(group), chosen)}
         elif not is_with_whatif:
             chosen = {**chosen, "whatif": None}
         if query.is_table:
@@ -210,13 +208,12 @@ def _no_rollout(group: str, answers: Answers, found: list[JsonObject], which: st
     raise click.exceptions.Exit(EXIT_UNREACHABLE)
 
 
-def _whatif(recorder: GroupRecorder | None, chosen: JsonObject) -> JsonObject:
+def _whatif(recording: GroupRecording | None, chosen: JsonObject) -> JsonObject:
     from agent.cli.whatif_gains import BUDGET_S
     from agent.presentation.rollouts.rollout_list import span_ms
     from agent.simulation.whatif.rollout_costs import rollout_costs
 
     over_s = time.monotonic() + BUDGET_S
-    recording = None if recorder is None else recorder.recording()
     return rollout_costs(recording, *span_ms(chosen), lambda: time.monotonic() >= over_s)
 
 

@@ -12,7 +12,6 @@ from agent.cli.options import (
     Decorator,
     broker_config_option,
     combined,
-    exactly_one_of,
     option,
     output_option,
     range_options,
@@ -21,7 +20,7 @@ from agent.cli.options import (
 from agent.cli.output import bold, echo, echo_text, print_rows, print_value, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import Column
-from agent.cli.text import MAX_TEXT
+from agent.cli.text import MAX_TEXT, iso_time
 from agent.common.text import printable_truncated
 from agent.common.timespec import parse_duration
 from agent.config.options import Parsed
@@ -110,13 +109,14 @@ def whatif(
     The actions of its clients (joins, leaves, crashes, stalls) are read from the log and replayed in a model of the
     group protocol: under today's settings, which is compared with the log, and under others. Settings given together
     are tried together, each value of a repeated one separately; without any, a standard set is tried. STOPPED is
-    stopped partition time in seconds, summed over partitions. The log is needed, so --agent is refused: an agent
-    keeps events only.
+    stopped partition time in seconds, summed over partitions. An agent keeps a group's latest generations only; the
+    log goes further back.
 
     \b
     Examples:
       kshadow whatif payments --from /var/lib/kafka/data --since 7d
       kshadow whatif payments --bootstrap-server localhost:9092 --static --session-timeout 2m
+      kshadow whatif payments --agent http://localhost:9308 --since 1h
     """
     from agent.cli.answers import no_such_group, warn_stale
     from agent.simulation.whatif.calibrated_replay import CannotReplay, calibrate
@@ -124,19 +124,15 @@ def whatif(
     from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
     from agent.simulation.whatif.recorder import GroupRecorder
 
-    if exactly_one_of(query.ctx, "from_path", "bootstrap_server", "agent") == "agent":
-        raise click.UsageError(
-            "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
-            "use --bootstrap-server or --from"
-        )
-    recorder = GroupRecorder(group)
-    with query.open(group, recorder=recorder) as answers:
+    with query.open(group, recorder=GroupRecorder(group)) as answers:
         since_ms, until_ms = query.range_ms(answers)
-        recording = recorder.recording()
-        if (form := answers.describe(group)) is None and not recording.states:
+        recording = answers.recording(group)
+        if (form := answers.describe(group)) is None and (recording is None or not recording.states):
             no_such_group(answers, group)
         warn_stale([form], answers)
         try:
+            if recording is None:
+                raise CannotReplay("the agent keeps no history of its members, or is of another version of kshadow")
             if (reason := reason_not_replayable(recording)) is not None:
                 raise CannotReplay(reason)
             found = calibrate(
@@ -158,6 +154,8 @@ def whatif(
             print_value(_form(found, result), query.output)
         if recording.earlier:
             warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
+        if query.ctx.params["agent"] is not None and not recording.reaches_back_to(since_ms or 0):
+            warn(f"(the agent keeps no more than what was from {iso_time(recording.states[0].at_ms)} on)")
 
 
 def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternative]:

@@ -13,6 +13,8 @@ def whatif_command(group: str, source: Mapping[str, Any], since_ms: int | None, 
     """`kshadow whatif` of the same group and range, as a shell takes it. `source`: the options of a query."""
     if source.get("from_path") is not None:
         where = ["--from", str(source["from_path"])]
+    elif source.get("agent") is not None:
+        where = ["--agent", str(source["agent"])]
     else:
         where = ["--bootstrap-server", str(source.get("bootstrap_server") or "HOST:9092")]
     bounds = [

@@ -109,6 +109,10 @@ class GroupRecorder:
         """Go on from where another of the same group has come to."""
         vars(self).update(vars(recorder))
 
+    def of(self, group: str) -> GroupRecorder:
+        """The one that follows a group: itself."""
+        return self
+
     def recording(self) -> GroupRecording:
         """The latest beginning of the group, to its end."""
         return GroupRecording(self.group, tuple(self._seen), self._created_ms, self._earlier, self._kip848_session)

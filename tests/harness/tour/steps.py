@@ -137,7 +137,7 @@ WRONG_QUERIES: tuple[Step, ...] = (
     Step(f"report {FROM}", 2, about="where to?"),
     Step(f"report nobody {FROM} --out {{tmp}}/nobody.html", 1),
     Step(f"findings {FROM} --tune nonsense.x=1", 2),
-    Step("whatif pricing-poll --agent http://localhost:1", 2),
+    Step("whatif pricing-poll --agent http://localhost:1", 3),
     Step(f"whatif pricing-poll {FROM} --session-timeout 5", 2),
     Step("assign nowhere.ndjson", 2),
     Step("coordinator pricing-poll --bootstrap-server localhost:1", 3),

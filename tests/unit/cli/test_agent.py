@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from agent.cli.agent_client import AgentClient
 from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
@@ -20,6 +22,7 @@ from agent.core.queries import Health
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import UNLISTED
 from agent.serving.queries import ServedQueries
+from agent.simulation.whatif.recorder import GroupRecording
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
@@ -68,6 +71,8 @@ SAME = [
     ["timeline", "fraud-848"],
     ["timeline", "ads-eos", "--since", "2026-11-21T07:28:19.400", "--until", "2026-11-21T07:29"],
     ["findings"],
+    ["whatif", "pricing-poll", "--until", "2026-11-21T07:29"],
+    ["whatif", "ads-eos", "--until", "2026-11-21T07:29", "--static", "--session-timeout", "2m"],
 ]
 
 
@@ -86,15 +91,50 @@ def test_an_agent_explains_as_of_now() -> None:
         read = json.loads(kshadow("explain", "pricing-poll", "--from", SEGMENTS, "-o", "json").stdout)
     assert live["paragraphs"][0]["text"].startswith("`pricing-poll` is a classic group, Stable for ")
     assert live["numbers"]["rebalances"] == read["numbers"]["rebalances"] > 0
-    assert live["not_seen"][-1].startswith(
-        "What other settings would have saved: that takes the log; an agent keeps "
-    )
-    assert live["not_seen"][-1].endswith(" `kshadow whatif pricing-poll --bootstrap-server HOST:9092` shows it.")
-    assert (live["whatif"]["tried"], live["whatif"]["gains"]) == (0, [])
-    assert read["whatif"]["tried"] > 0
+    assert live["whatif"]["tried"] == read["whatif"]["tried"] > 0
     assert [it for it in live["paragraphs"] if it["kind"] == "why"] == [
         it for it in read["paragraphs"] if it["kind"] == "why"
     ]
+
+
+def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
+    agent = Replayed(of_path(SEGMENTS))
+    last = kshadow("whatif", "pricing-poll", "--from", SEGMENTS, "-o", "json")
+    recorded = agent.recording("pricing-poll")
+    assert recorded is not None
+    _, *later = recorded.states
+    cut = {"pricing-poll": replace(recorded, states=tuple(later), created_ms=None), "ads-eos": None}
+
+    class Forgetful(Replayed):
+        def recording(self, group: str) -> GroupRecording | None:
+            return cut.get(group)
+
+    with served(Forgetful(of_path(SEGMENTS))) as url:
+        part = kshadow("whatif", "pricing-poll", "--agent", url, "-o", "json")
+        nothing, nobody = (kshadow("whatif", group, "--agent", url) for group in ("ads-eos", "nobody"))
+        untold = json.loads(kshadow("explain", "ads-eos", "--agent", url, "-o", "json").stdout)
+    assert json.loads(part.stdout)["since_ms"] == later[0].at_ms > json.loads(last.stdout)["since_ms"]
+    assert part.stderr == f"(the agent keeps no more than what was from {iso_time(later[0].at_ms)} on)\n"
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert "the agent keeps no history of its members, or is of another version" in nothing.stderr
+    assert (nobody.exit_code, nobody.stdout) == (1, "")
+    assert nobody.stderr.startswith("Error: no group 'nobody' at http://127.0.0.1")
+    assert untold["whatif"] is None
+
+
+def test_a_recording_comes_as_it_is() -> None:
+    """Of every kind of group, with pods whose origin is known, and of texts as strangers write them."""
+    clients = {f"c{number}{text}": hostile_origin(text) for number, text in enumerate(TEXTS.values())}
+    log = Story("g").change(["a", *clients]).work(20).lose(*clients).change(clients).log
+    pods = Replayed(of_log(log), origin_source=PodsByClient(clients, clients))
+    for agent in (Replayed(of_path(SEGMENTS)), pods):
+        kept = {row["group"]: agent.recording(row["group"]) for row in agent.groups()}
+        assert any(it is not None for it in kept.values())
+        with served(agent) as url:
+            asked = AgentClient(url, {})
+            assert {group: asked.recording(group) for group in kept} == kept
+    (*_, newest) = kept["g"].states if kept["g"] is not None else ()
+    assert newest.view.origins, "they are in it"
 
 
 def test_whether_an_agent_is_ready_is_asked_once() -> None:

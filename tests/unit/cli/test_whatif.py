@@ -212,7 +212,6 @@ def test_no_such_group() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--agent", "http://localhost:9308"], "--agent: an agent keeps events"),
         ([], "exactly one of"),
         (["--from", "X", "--heartbeat-interval", "45s"], "the heartbeat interval must be more than 0 and less than"),
         (["--from", "X", "--poll-timeout", "2s"], "the heartbeat interval must be more than 0 and less than"),

@@ -83,10 +83,10 @@ def test_it_has_every_address() -> None:
     served = gate._routes
     assert isinstance(served, Starlette)
     served_paths = {it.path.replace(":anything", "") for it in served.routes if isinstance(it, Route)}
-    # One route answers for a group, its timeline and its rollouts.
+    # One route answers for a group and what is below it.
     # `/groups` leads to the page of all groups.
     assert served_paths - {"/static/{name}", "/groups"} == {
-        it for it in PATHS if not it.endswith(("/timeline", "/rollouts"))
+        it for it in PATHS if not it.endswith(("/timeline", "/rollouts", "/recording"))
     }
     assert {path for path, route in PATHS.items() if route.is_open} == set(PUBLIC_PATHS)
 

@@ -77,7 +77,7 @@ def test_why_an_unknown_group_may_be_there() -> None:
             return f"{group} is hidden"
 
     with client(Hidden([])) as http:
-        for path in ("g", "g/timeline", "g/rollouts"):
+        for path in ("g", "g/timeline", "g/rollouts", "g/recording"):
             unknown = http.get(f"/api/v1/groups/{path}")
             assert (unknown.status_code, unknown.json()) == (404, {"error": "no such group is known: g is hidden"})
 
