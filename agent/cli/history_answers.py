@@ -51,7 +51,7 @@ def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswe
     if until_ms is not None:
         clock_ms = min(clock_ms, until_ms)
     with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}, days):
-        yield HistoryAnswers(db, path, clock_ms)
+        yield HistoryAnswers(db, path, clock_ms, days.last)
 
 
 NEEDED = (
@@ -90,8 +90,9 @@ class HistoryAnswers(Answers):
     """Up to when time is known to have passed: the newest event's, or later, as the history's writers told. Not after
     the time of this machine."""
 
-    def __init__(self, db: Any, path: str, clock_ms: int) -> None:
-        self.where = f"in {path}"
+    def __init__(self, db: Any, path: str, clock_ms: int, last_day: str | None) -> None:
+        # A group whose first event is of a later day is not known: what was not read is not denied.
+        self.where = f"in {path}" + ("" if last_day is None else f", which was read up to {last_day}")
         self._db = db
         self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
         if not self._columns:

@@ -121,6 +121,15 @@ def test_a_group_that_is_not_there(place: Place) -> None:
     assert f"did you mean '{place.group}'" in done.stderr
 
 
+def test_a_group_of_later_days_is_not_denied(place: Place, tmp_path: Path) -> None:
+    later = [it for it in events_of(place.records) if it["group"] != place.group or it["at_ms"] >= START_MS + DAY_MS]
+    write(later, tmp_path)
+    assert rows("timeline", place.group, "--from", tmp_path)
+    done = kshadow("timeline", place.group, "--from", tmp_path, "--until", START_MS + DAY_MS - 1)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"no group '{place.group}' in {tmp_path}, which was read up to 2026-07-06;" in done.stderr
+
+
 def test_names_that_are_no_utf8(place: Place, tmp_path: Path) -> None:
     """Of rows that have such a text all texts are written otherwise; a name that looks so is another group's."""
     names = ["bad\udcffname", "bad\\udcffname", "back\\slash"]
