@@ -37,7 +37,7 @@ def check_columns(where: str, found: Any, wanted: Any) -> None:
     wrong = [
         f"expected {field.name} {field.type}, got {there.get(field.name, 'nothing')}"
         for field in wanted
-        if field.name not in there or not _is_like(there[field.name], field.type)
+        if field.name not in there or not is_like(there[field.name], field.type)
     ]
     if wrong:
         raise HistoryError(f"{where}: not the columns that are read: {'; '.join(wrong)}")
@@ -61,12 +61,12 @@ def check_newest(newest: int | None) -> None:
         )
 
 
-def _is_like(came: Any, wanted: Any) -> bool:
+def is_like(came: Any, wanted: Any) -> bool:
     """Whether values of one type are read as those of the other without a change."""
     if came == wanted:
         return True
     if pa.types.is_dictionary(came):
-        return _is_like(came.value_type, wanted)
+        return is_like(came.value_type, wanted)
     if pa.types.is_string(wanted):
         return any(it(came) for it in (pa.types.is_large_string, pa.types.is_string_view))
     if pa.types.is_integer(wanted):

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from agent.history.engine import duckdb_type, file_list, quoted
 from agent.history.errors import NO_HISTORY, HistoryError, HistoryUnreachable, error_of
-from agent.history.input_schema import check_columns, check_names
+from agent.history.input_schema import check_columns, check_names, is_like
 from agent.history.parquet_directory import DATE, DELTA_LOG, ParquetDirectory
 from agent.persistence.export.filesystems import store_error_text
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
@@ -251,7 +251,7 @@ def _of_dataset(db: Any, raw: str, dataset: Any, schemas: Mapping[str, pa.Schema
     dataset = dataset.replace_schema(pa.schema([*(read[it] for it in names), *parted]))
     db.register(raw, dataset)
     # A Delta table may have its dates as another type; what is compared with the column itself is not read in vain.
-    kind = "" if DATE in dataset.schema.names and _is_like(dataset.schema.field(DATE).type, pa.string()) else "DATE "
+    kind = "" if DATE in dataset.schema.names and is_like(dataset.schema.field(DATE).type, pa.string()) else "DATE "
     bounds = [f"{DATE} {sign} {kind}'{day}'" for sign, day in ((">=", days.first), ("<=", days.last)) if day]
     return (
         f"SELECT {', '.join(_columns(wanted, view.later, dataset.schema.names))}, CAST({DATE} AS DATE) AS {DATE}"
@@ -312,7 +312,13 @@ def _unified(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     for name, schema in schemas.items():
         for field in schema:
             first = fields.setdefault(field.name, field)
-            if not (_is_like(field.type, first.type) or _is_like(first.type, field.type)):
+            kinds = field.type, first.type
+            if not (
+                is_like(*kinds)
+                or is_like(*reversed(kinds))
+                or any(map(pa.types.is_null, kinds))
+                or all(map(pa.types.is_nested, kinds))
+            ):
                 raise HistoryError(
                     f"{name}: column {field.name}: expected {first.type} as in other files, got {field.type}"
                 )
@@ -334,20 +340,6 @@ def duckdb_type_of(kind: Any) -> str:
     """DuckDB's name of one of pyarrow's types."""
     names = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.date32(): "date"}
     return duckdb_type(names.get(kind, str(kind)))
-
-
-def _is_like(came: Any, wanted: Any) -> bool:
-    """Whether values of one type can be read as the other without a change."""
-    if came == wanted or pa.types.is_null(came):
-        return True
-    if pa.types.is_dictionary(came):
-        return _is_like(came.value_type, wanted)
-    of_text = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
-    if pa.types.is_string(wanted):
-        return any(it(came) for it in of_text)
-    if pa.types.is_integer(wanted):
-        return bool(pa.types.is_integer(came) and came.bit_width <= wanted.bit_width)
-    return bool(pa.types.is_nested(wanted) and pa.types.is_nested(came))
 
 
 @contextmanager
