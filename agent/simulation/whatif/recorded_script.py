@@ -88,7 +88,8 @@ def reason_not_replayable(recording: GroupRecording) -> str | None:
         return "its records have no timestamps, so nothing tells how long anything took"
     types = {seen.view.protocol_type for seen in recording.states if seen.members} - {None}
     if last.view.group_type != "classic":
-        return NOT_REPLAYABLE[last.view.group_type]
+        # A newer agent may know more types.
+        return NOT_REPLAYABLE.get(last.view.group_type, "whatif replays classic groups of consumers")
     if any(seen.view.protocol == "stream" for seen in recording.states):
         return "Kafka Streams assigns tasks by an assignor of its own, which whatif does not know"
     if types - {"consumer"}:

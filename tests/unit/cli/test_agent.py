@@ -103,7 +103,12 @@ def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
     recorded = agent.recording("pricing-poll")
     assert recorded is not None
     _, *later = recorded.states
-    cut = {"pricing-poll": replace(recorded, states=tuple(later), created_ms=None), "ads-eos": None}
+    newer = replace(later[0], view=replace(later[0].view, group_type="newer"))
+    cut = {
+        "pricing-poll": replace(recorded, states=tuple(later), created_ms=None),
+        "ads-eos": None,
+        "fraud-848": replace(recorded, states=(newer,)),
+    }
 
     class Forgetful(Replayed):
         def recording(self, group: str) -> GroupRecording | None:
@@ -111,7 +116,9 @@ def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
 
     with served(Forgetful(of_path(SEGMENTS))) as url:
         part = kshadow("whatif", "pricing-poll", "--agent", url, "-o", "json")
-        nothing, nobody = (kshadow("whatif", group, "--agent", url) for group in ("ads-eos", "nobody"))
+        nothing, nobody, newest = (
+            kshadow("whatif", group, "--agent", url) for group in ("ads-eos", "nobody", "fraud-848")
+        )
         untold = json.loads(kshadow("explain", "ads-eos", "--agent", url, "-o", "json").stdout)
     assert json.loads(part.stdout)["since_ms"] == later[0].at_ms > json.loads(last.stdout)["since_ms"]
     assert part.stderr == f"(the agent keeps no more than what was from {iso_time(later[0].at_ms)} on)\n"
@@ -119,6 +126,7 @@ def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
     assert "the agent keeps no history of its members, or is of another version" in nothing.stderr
     assert (nobody.exit_code, nobody.stdout) == (1, "")
     assert nobody.stderr.startswith("Error: no group 'nobody' at http://127.0.0.1")
+    assert newest.stderr == "Error: 'fraud-848': whatif replays classic groups of consumers\n"
     assert untold["whatif"] is None
 
 
