@@ -87,9 +87,9 @@ def probability_between(times: DepartureTimes, low_ms: float, high_ms: float) ->
     """The share of departures between two times, epoch milliseconds."""
     total = 0.0
     for share, low, high in times:
-        overlap = min(high_ms, high) - max(low_ms, low)
-        if overlap > 0:
-            total += share * overlap / (high - low)
+        first, last = low_ms if low_ms > low else low, high_ms if high_ms < high else high
+        if last > first:
+            total += share * (last - first) / (high - low)
     return total
 
 
@@ -200,11 +200,15 @@ def departure_times(
     return {**scaled, Cause.UNKNOWN_DEPARTURE: (silent,)}
 
 
+# Before Python 3.12 an enum's members are slow to name.
+_LEFT, _REMOVED = Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED
+
+
 def return_probability(cause: Cause, within_ms: float) -> float:
     """How probable it is that the same client is back within that time after it went so."""
-    if cause is Cause.ADMIN_REMOVED:
+    if cause is _REMOVED:
         return P.rejoins_after_removal_share * min(within_ms / P.heartbeat_interval_ms, 1.0)
-    if cause is Cause.MEMBER_LEFT:
+    if cause is _LEFT:
         within_ms = max(within_ms - P.process_start_ms, within_ms / 100)
     at_once = P.restarts_at_once_share
     return at_once * min(within_ms / P.restart_at_once_ms, 1.0) + (1 - at_once) * min(within_ms / P.restart_ms, 1.0)

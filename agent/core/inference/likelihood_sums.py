@@ -9,7 +9,8 @@ multiplied, so all orders cost n steps instead of n².
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate
 
 from msgspec import Struct, field
 
@@ -58,16 +59,18 @@ class Posterior(Struct):
             self.rejoined_first /= self.total_weight
 
 
-class DepartureTerm(NamedTuple):
+class DepartureTerm(Struct, frozen=True, gc=False):
     """One cause for which one member may have gone; see the module."""
 
-    cause: Cause
     started_density: float
     within_probability: float
     awaited_density: float
 
 
-class OrderSums(NamedTuple):
+TermsByCause = dict[Cause, DepartureTerm]
+
+
+class OrderSums(Struct, frozen=True, gc=False):
     """Sums over orders in which none of some members began the rebalance or was waited for, one began it, one was
     waited for, one did and another was. As weights: what an order of all members is worth that lacks those."""
 
@@ -78,13 +81,15 @@ class OrderSums(NamedTuple):
 
     def combined_with(self, other: OrderSums) -> OrderSums:
         """The same over these members and others."""
-        neither, started, awaited, both = self
-        its_neither, its_started, its_awaited, its_both = other
+        if self is NOBODY:
+            return other
+        neither, started, awaited = self.neither, self.started, self.awaited
+        its_neither, its_started, its_awaited = other.neither, other.started, other.awaited
         return OrderSums(
             neither * its_neither,
             started * its_neither + neither * its_started,
             awaited * its_neither + neither * its_awaited,
-            both * its_neither + started * its_awaited + awaited * its_started + neither * its_both,
+            self.both * its_neither + started * its_awaited + awaited * its_started + neither * other.both,
         )
 
     def weighed(self, weights: OrderSums) -> float:
@@ -94,60 +99,70 @@ class OrderSums(NamedTuple):
 
     def scaled(self, factor: float) -> OrderSums:
         """All four times `factor`."""
-        return OrderSums(*(part * factor for part in self))
+        return OrderSums(self.neither * factor, self.started * factor, self.awaited * factor, self.both * factor)
 
 
 NOBODY = OrderSums(1.0, 0.0, 0.0, 0.0)
 
 
-def add_departure_orders(
-    members: list[list[DepartureTerm]], weights: OrderSums, out: Posterior, *, one_reason: bool = True
-) -> float:
-    """Add every order in which each member went in its own way, and in which all went in the same, unless they cannot
-    have had `one_reason`; their weight."""
-    if len(members) < 2:
-        return add_independent_orders(members, weights, out)
-    total = add_independent_orders(members, weights.scaled(1 - P.same_way_share), out)
-    for cause, prior in P.departure_shares.items() if one_reason else ():
-        same = [[term for term in terms if term.cause is cause] for terms in members]
-        # The prior is in each member's terms, and all went so for one reason.
-        total += add_independent_orders(same, weights.scaled(P.same_way_share * prior ** (1 - len(members))), out)
-    return total
+class DepartureOrders(Struct, frozen=True):
+    """Every order in which members went with one of their `terms` each: `sums` over all members, and, for each of
+    them, over the `others`. `share`: so many orders are such."""
+
+    share: float
+    terms: Sequence[TermsByCause]
+    sums: OrderSums
+    others: Sequence[OrderSums]
+
+    def add(self, weights: OrderSums, out: Posterior) -> float:
+        """Add every order to the probabilities of each one's cause, and of who was first; their weight."""
+        weights = weights.scaled(self.share)
+        total = self.sums.weighed(weights)
+        if not total:
+            return 0.0
+        first = out.departed_first
+        for terms, rest, probabilities in zip(self.terms, self.others, out.cause_probabilities, strict=True):
+            inside = rest.weighed(weights)
+            as_first = rest.neither * weights.started + rest.awaited * weights.both
+            as_last = rest.neither * weights.awaited + rest.started * weights.both
+            for cause, term in terms.items():
+                began = term.started_density * as_first
+                probabilities[cause] += term.within_probability * inside + began + term.awaited_density * as_last
+                first[cause] = first.get(cause, 0.0) + began
+        out.total_weight += total
+        return total
 
 
-def add_independent_orders(members: list[list[DepartureTerm]], weights: OrderSums, out: Posterior) -> float:
-    """Add every order of departures to the probabilities of each one's cause, and of who was first; their weight."""
+def departure_orders(members: Sequence[TermsByCause]) -> list[DepartureOrders]:
+    """The orders in which each member went in its own way, and behind those the ones in which all went in the same,
+    for one reason."""
     if not all(members):
-        return 0.0  # there is no order without a term of each: so it is of most causes
+        return []  # there is no order without a term of each
+    if len(members) < 2:
+        sums = _alone(members[0]) if members else NOBODY
+        return [DepartureOrders(1.0, members, sums, [NOBODY] * len(members))]
+    out = [_independent_orders(1 - P.same_way_share, members)]
+    for cause, prior in P.departure_shares.items():
+        same = [{cause: terms[cause]} for terms in members if cause in terms]
+        if len(same) == len(members):
+            # The prior is in each member's terms, and all went so for one reason.
+            out.append(_independent_orders(P.same_way_share * prior ** (1 - len(members)), same))
+    return out
+
+
+def _independent_orders(share: float, members: Sequence[TermsByCause]) -> DepartureOrders:
     each = [_alone(terms) for terms in members]
-    after = [NOBODY]
-    for sums in reversed(each):
-        after.append(after[-1].combined_with(sums))
-    after.reverse()
-    total = after[0].weighed(weights)
-    if not total:
-        return 0.0
-    before = NOBODY
-    for index, terms in enumerate(members):
-        rest = before.combined_with(after[index + 1])
-        before = before.combined_with(each[index])
-        inside = rest.weighed(weights)
-        as_first = rest.neither * weights.started + rest.awaited * weights.both
-        as_last = rest.neither * weights.awaited + rest.started * weights.both
-        probabilities = out.cause_probabilities[index]
-        for cause, started, within, awaited in terms:
-            began = started * as_first
-            probabilities[cause] += within * inside + began + awaited * as_last
-            out.departed_first[cause] = out.departed_first.get(cause, 0.0) + began
-    out.total_weight += total
-    return total
+    before = accumulate(each, OrderSums.combined_with, initial=NOBODY)
+    after = [*accumulate(reversed(each), OrderSums.combined_with, initial=NOBODY)][::-1]
+    others = [it.combined_with(rest) for rest, it in zip(after[1:], before, strict=False)]
+    return DepartureOrders(share, members, after[0], others)
 
 
-def _alone(terms: list[DepartureTerm]) -> OrderSums:
+def _alone(terms: TermsByCause) -> OrderSums:
     """The sums of one member."""
     neither = begins = is_awaited = 0.0
-    for _, started, within, awaited in terms:
-        neither += within
-        begins += started
-        is_awaited += awaited
+    for term in terms.values():
+        neither += term.within_probability
+        begins += term.started_density
+        is_awaited += term.awaited_density
     return OrderSums(neither, begins, is_awaited, 0.0)

@@ -43,20 +43,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from itertools import pairwise
-from math import exp, log, prod
+from math import exp, inf, log, prod
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from agent.core.causes import Cause
-from agent.core.inference.departure_likelihood import TimesByCause, probability_between, return_probability
+from agent.core.inference.departure_likelihood import (
+    DepartureTimes,
+    TimesByCause,
+    UniformInterval,
+    probability_between,
+    return_probability,
+)
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.likelihood_sums import (
+    DepartureOrders,
     DepartureTerm,
     OrderSums,
     Posterior,
     StartInterval,
-    add_departure_orders,
+    TermsByCause,
+    departure_orders,
 )
 from agent.core.inference.parameters import PARAMETERS as P
 
@@ -85,8 +93,15 @@ class RebalanceObservation(Struct, frozen=True):
     notice_ms: int
 
 
-LastCommits = Sequence[tuple[int, int]]
-"""Last commit and commit interval of members that stay, ascending."""
+class _LastCommit(NamedTuple):
+    """The last commit of a member that stays, epoch milliseconds, and its commit interval; ln stay(b) of the module
+    where it missed no commit by b, and where it did."""
+
+    at_ms: float
+    interval_ms: int
+    log_in_time: float
+    log_overdue: float
+
 
 Item = TypeVar("Item")
 
@@ -100,25 +115,32 @@ def spread_evenly(items: Sequence[Item], most: int) -> list[Item]:
 def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
     """Weigh every order of events."""
     out = Posterior([dict.fromkeys(times, 0.0) for times in seen.departure_times])
-    starts = list(_start_intervals(seen))
     commits = _sampled_last_commits(seen)
-    remaining = [_remaining_log_likelihood(seen, commits, start.middle_ms) for start in starts]
-    highest = max(remaining)
+    starts: list[tuple[StartInterval, float]] = []
+    highest = -inf
+    for start in reversed([*_start_intervals(seen)]):
+        logarithm = _remaining_log_likelihood(seen, commits, start.middle_ms)
+        starts.append((start, logarithm))
+        highest = max(highest, logarithm)
+        if commits and start.middle_ms <= commits[0].at_ms and exp(logarithm - highest) < P.negligible_start_factor:
+            break  # the earlier it began, the longer each took to notice
+    gone = _departures(seen)
     weighed = []
-    for start, logarithm in zip(starts, remaining, strict=True):
+    for start, logarithm in reversed(starts):
         likelihood = exp(logarithm - highest)
         if likelihood < P.negligible_start_factor:
             continue
         before = out.total_weight
-        _add_start_interval(seen, commits, start, likelihood * (start.high_ms - start.low_ms), out)
+        _add_start_interval(seen, commits, gone, start, likelihood * (start.high_ms - start.low_ms), out)
         weighed.append((out.total_weight - before, start))
     out.began_ms = _median_start_ms(weighed)
     if seen.emptied:
         # The last member went and nobody was left to notice: the rebalance was over as it began.
         end, precision = seen.end_ms, P.timer_precision_ms
-        terms = _departure_terms(seen, end - precision, end + precision)
-        terms = [[term for term in each if term.cause is not Cause.REJOIN_TIMEOUT] for each in terms]
-        add_departure_orders(terms, OrderSums(0.0, exp(remaining[-1] - highest), 0.0, 0.0), out)
+        terms = _departure_terms(seen, gone, end - precision, end + precision)
+        weights = OrderSums(0.0, exp(starts[0][1] - highest), 0.0, 0.0)
+        for orders in departure_orders(terms):
+            orders.add(weights, out)
         if len(terms) > 1:
             _add_common_end(seen, out)
     out.normalize()
@@ -226,62 +248,73 @@ def _start_intervals(seen: RebalanceObservation) -> Iterator[StartInterval]:
         for interval in (interval for intervals in times.values() for interval in intervals):
             if interval.high_ms - interval.low_ms <= P.narrow_ms:
                 cuts.update((interval.low_ms, interval.high_ms))
-    for low, high in pairwise(sorted(at for at in cuts if first <= at <= end)):
+    for low, high in pairwise(sorted(float(at) for at in cuts if first <= at <= end)):
         yield StartInterval(low, high)
 
 
-def _sampled_last_commits(seen: RebalanceObservation) -> LastCommits:
-    """Of those that stay and commit, spread evenly if they are many."""
+def _sampled_last_commits(seen: RebalanceObservation) -> list[_LastCommit]:
+    """Of those that stay and commit, ascending, spread evenly if they are many."""
     known = sorted(
         (it.last_commit_ms, it.commit_interval_ms or P.heartbeat_interval_ms)
         for it in seen.remaining
         if it.last_commit_ms is not None
     )
-    return spread_evenly(known, P.remaining_sampled)
+    out = []
+    for at_ms, interval_ms in spread_evenly(known, P.remaining_sampled):
+        density = (1 - P.commits_on_revoke_share) / interval_ms
+        out.append(_LastCommit(float(at_ms), interval_ms, _log(density), _log(density * P.overdue_commit_factor)))
+    return out
+
+
+def _log(likelihood: float) -> float:
+    return log(likelihood if likelihood > P.least_likelihood else P.least_likelihood)
+
+
+_LATEST_HEARTBEAT_MS = P.heartbeat_interval_ms + P.late_heartbeat_ms
+_BUSY_SHARE = 1 - P.notices_in_time_share
+_SLOWER_DENSITY = P.notices_in_time_share * P.slower_notice_share / P.heartbeat_interval_ms
+_QUICKER_SHARE = P.notices_in_time_share * (1 - P.slower_notice_share)
 
 
 def _notice_density(seen: RebalanceObservation, after_ms: float) -> float:
     """n(t) of the module, a millisecond."""
-    density = (1 - P.notices_in_time_share) * exp(-after_ms / P.busy_ms) / P.busy_ms
-    if after_ms <= P.heartbeat_interval_ms + P.late_heartbeat_ms:
-        density += P.notices_in_time_share * P.slower_notice_share / P.heartbeat_interval_ms
+    density = _BUSY_SHARE * exp(-after_ms / P.busy_ms) / P.busy_ms
+    if after_ms <= _LATEST_HEARTBEAT_MS:
+        density += _SLOWER_DENSITY
     if after_ms <= seen.notice_ms + P.late_heartbeat_ms:
-        density += P.notices_in_time_share * (1 - P.slower_notice_share) / seen.notice_ms
+        density += _QUICKER_SHARE / seen.notice_ms
     return density
 
 
 def _noticed_probability(seen: RebalanceObservation, after_ms: float) -> float:
     """N(t) of the module: the share of members that have noticed by then."""
-    after_ms, slower = max(after_ms, 0.0), P.slower_notice_share
-    in_time = slower * min(after_ms / P.heartbeat_interval_ms, 1.0) + (1 - slower) * min(
-        after_ms / seen.notice_ms, 1.0
-    )
-    return P.notices_in_time_share * in_time + (1 - P.notices_in_time_share) * (1 - exp(-after_ms / P.busy_ms))
+    slower = after_ms / P.heartbeat_interval_ms if after_ms < P.heartbeat_interval_ms else 1.0
+    quicker = after_ms / seen.notice_ms if after_ms < seen.notice_ms else 1.0
+    in_time = P.slower_notice_share * slower + (1 - P.slower_notice_share) * quicker
+    return P.notices_in_time_share * in_time + _BUSY_SHARE * (1 - exp(-after_ms / P.busy_ms))
 
 
-def _remaining_log_likelihood(seen: RebalanceObservation, commits: LastCommits, began: float) -> float:
+def _remaining_log_likelihood(seen: RebalanceObservation, commits: Sequence[_LastCommit], began: float) -> float:
     """ln stay(b) of the module. Cooperative members commit throughout, so theirs tell nothing."""
     if seen.cooperative:
         return 0.0
     total = 0.0
-    for last, interval in commits:
+    for last, interval, log_in_time, log_overdue in commits:
         if last >= began:
-            likelihood = P.commits_on_revoke_share * _notice_density(seen, last - began)
+            total += _log(P.commits_on_revoke_share * _notice_density(seen, last - began))
         else:
-            overdue = 1.0 if began - last <= interval else P.overdue_commit_factor
-            likelihood = (1 - P.commits_on_revoke_share) / interval * overdue
-        total += log(max(likelihood, P.least_likelihood))
+            total += log_in_time if began - last <= interval else log_overdue
     return total
 
 
-def _last_rejoin(seen: RebalanceObservation, commits: LastCommits, began: float) -> tuple[float, float]:
+def _last_rejoin(seen: RebalanceObservation, commits: Sequence[_LastCommit], began: float) -> tuple[float, float]:
     """The density of the last one's rejoin at the end, and how probable it is that all had rejoined before."""
     end, precision = seen.end_ms, P.timer_precision_ms
     if not seen.remaining:
         # New members join at once.
         return (0.0 if seen.emptied else P.least_likelihood), 1.0
-    revoked = 0 if seen.cooperative else sum(last >= began for last, _ in commits)
-    if revoked and commits[-1][0] >= end - 2 * precision:
+    revoked = 0 if seen.cooperative else sum(it.at_ms >= began for it in commits)
+    if revoked and commits[-1].at_ms >= end - 2 * precision:
         return 1 / (2 * precision), P.least_likelihood
     others = len(seen.remaining) - revoked
     noticed = _noticed_probability(seen, end - began)
@@ -307,15 +340,53 @@ class _Ending(NamedTuple):
     by_timer: float
 
 
-def _ending(seen: RebalanceObservation, commits: LastCommits, start: StartInterval) -> _Ending:
+def _ending(seen: RebalanceObservation, commits: Sequence[_LastCommit], start: StartInterval) -> _Ending:
     low, high = _timed_out_start(seen)
     overlap = min(high, start.high_ms) - max(low, start.low_ms)
     by_timer = overlap / (start.high_ms - start.low_ms) / (high - low) if overlap > 0 else 0.0
     return _Ending(*_last_rejoin(seen, commits, start.middle_ms), by_timer)
 
 
+class _Departures(NamedTuple):
+    """Of each that went, by cause: when it will have gone, and the density of that at the end. Before `first_ms`
+    (epoch milliseconds) nobody will have."""
+
+    ways: list[dict[Cause, tuple[DepartureTimes, float]]]
+    first_ms: float
+
+
+def _departures(seen: RebalanceObservation) -> _Departures:
+    low, high = seen.end_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
+    ways, first_ms = [], inf
+    for by_cause in seen.departure_times:
+        out = {}
+        for cause, times in by_cause.items():
+            # Whole numbers of more than 30 bits are slow to compare with others.
+            times = tuple(UniformInterval(share, float(low_ms), float(high_ms)) for share, low_ms, high_ms in times)
+            out[cause] = times, probability_between(times, low, high) / (high - low)
+            if cause is not _DROPPED:
+                first_ms = min((first_ms, *(it.low_ms for it in times)))
+        ways.append(out)
+    return _Departures(ways, first_ms)
+
+
+class _Orders(NamedTuple):
+    """Every order of departures: without those that were dropped because the time was up, and, if it may have been,
+    with them (else empty)."""
+
+    alive: list[DepartureOrders]
+    timed: list[DepartureOrders]
+
+
+def _orders(terms: list[TermsByCause]) -> _Orders:
+    if not any(_DROPPED in it for it in terms):
+        return _Orders(departure_orders(terms), [])
+    alive = [{cause: term for cause, term in it.items() if cause is not _DROPPED} for it in terms]
+    return _Orders(departure_orders(alive), departure_orders(terms))
+
+
 def _add_orders(
-    terms: list[list[DepartureTerm]],
+    orders: _Orders,
     before: float,
     by_departure: float,
     ending: _Ending,
@@ -324,92 +395,121 @@ def _add_orders(
     one_reason: bool = True,
 ) -> float:
     """Add every order of departures, `before` the weight of what began the rebalance before any of them and
-    `by_departure` that of a departure that began it; their weight."""
-    alive = [[term for term in each if term.cause is not Cause.REJOIN_TIMEOUT] for each in terms]
+    `by_departure` that of a departure that began it; unless they cannot have had `one_reason`, also those in which
+    all went in one way. Their weight."""
     weights = OrderSums(
         before * ending.by_rejoin,
         by_departure * ending.by_rejoin,
         before * ending.by_departure,
         by_departure * ending.by_departure,
     )
-    total = add_departure_orders(alive, weights, out, one_reason=one_reason)
-    if ending.by_timer and alive != terms:
-        timed = OrderSums(before * ending.by_timer, by_departure * ending.by_timer, 0.0, 0.0)
+    alive, timed = orders if one_reason else (orders.alive[:1], orders.timed[:1])
+    total = sum([it.add(weights, out) for it in alive])
+    if timed:
+        weights = OrderSums(before * ending.by_timer, by_departure * ending.by_timer, 0.0, 0.0)
         # All orders in which the time was up, less those in which nobody was dropped for it.
-        total += add_departure_orders(terms, timed, out, one_reason=one_reason)
-        total += add_departure_orders(alive, timed.scaled(-1.0), out, one_reason=one_reason)
+        total += sum([it.add(weights, out) for it in timed])
+        total += sum([it.add(weights.scaled(-1.0), out) for it in alive])
     return total
 
 
 def _add_start_interval(
-    seen: RebalanceObservation, commits: LastCommits, start: StartInterval, likelihood: float, out: Posterior
+    seen: RebalanceObservation,
+    commits: Sequence[_LastCommit],
+    gone: _Departures,
+    start: StartInterval,
+    likelihood: float,
+    out: Posterior,
 ) -> None:
     """Add the orders of events that begin in one stretch of time; `likelihood` is stay(b) times its length."""
     end, began = seen.end_ms, start.middle_ms
-    ending = _ending(seen, commits, start)
     generation_began = seen.since_ms if seen.since_ms is not None else start.low_ms
     lasted = max(end - generation_began, P.shortest_generation_ms)
     part = (end - began + P.timer_precision_ms) / lasted
     alone = likelihood * (1 - P.followup_share if seen.has_withheld_partitions else 1.0)
     came = part**seen.new_members
-    terms = _departure_terms(seen, start.low_ms, start.high_ms)
     joined = alone * seen.new_members / lasted * part ** max(seen.new_members - 1, 0)
     followed = likelihood * P.followup_share / P.followup_ms * came if _may_follow_up(seen, began) else 0.0
     asked = alone / lasted * came if seen.rejoin_has_reason else 0.0
-    if other := joined + followed + asked:
-        total = _add_orders(terms, other, 0.0, ending, out)
+    other, returned = joined + followed + asked, sum(seen.client_returned)
+    if not (other or returned) and start.high_ms <= gone.first_ms:
+        return  # nothing began it
+    ending = _ending(seen, commits, start)
+    terms = _departure_terms(seen, gone, start.low_ms, start.high_ms, timed=ending.by_timer > 0)
+    orders = _orders(_returned_since(seen, terms, began) if returned else terms)
+    if other:
+        total = _add_orders(orders, other, 0.0, ending, out)
         out.joined_first += total * joined / other
         out.followed_up += total * followed / other
         out.rejoined_first += total * asked / other
-    if any(seen.client_returned):
+    if returned:
         # The client of a dead member may be back before its session has run out.
-        others_returned = (part * lasted / P.restart_ms) ** (sum(seen.client_returned) - 1)
+        others_returned = (part * lasted / P.restart_ms) ** (returned - 1)
         again = P.early_restart_odds * alone * came * others_returned / P.restart_ms
-        returned_before = _departure_terms(seen, start.low_ms, start.high_ms, returned_before=True)
-        out.joined_first += _add_orders(returned_before, again, 0.0, ending, out)
+        out.joined_first += _add_orders(_orders(_returned_before(seen, terms)), again, 0.0, ending, out)
     went = alone * came * (P.replacement_odds if seen.new_members else 1.0)
     # Of those that go for one reason and leave nobody, the first and the last are hardly further apart.
     is_apart = seen.emptied and start.high_ms < end - P.heartbeat_interval_ms - P.late_heartbeat_ms
-    _add_orders(terms, 0.0, went, ending, out, one_reason=not is_apart)
+    _add_orders(orders, 0.0, went, ending, out, one_reason=not is_apart)
+
+
+# Before Python 3.12 an enum's members are slow to name.
+_DROPPED = Cause.REJOIN_TIMEOUT
+_DIES = frozenset({Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE})
+_LIVES = frozenset({Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED})
 
 
 def _departure_terms(
-    seen: RebalanceObservation, low: float, high: float, *, returned_before: bool = False
-) -> list[list[DepartureTerm]]:
-    """For each that went, for each cause: what a rebalance that began between `low` and `high` makes of it.
-
-    `returned_before`: clients that are back were back by then.
-    """
-    end, precision = seen.end_ms, P.timer_precision_ms
-    left = max(end - (low + high) / 2, precision)
+    seen: RebalanceObservation, gone: _Departures, low: float, high: float, *, timed: bool = False
+) -> list[TermsByCause]:
+    """For each that went, for each cause: what a rebalance that began between `low` and `high` makes of it, whenever
+    its client came back. `timed`: the join phase may have ended because its time was up."""
+    end, precision = float(seen.end_ms), float(P.timer_precision_ms)
+    unnoticed = 1 - _noticed_probability(seen, max(end - (low + high) / 2, precision))
     out = []
-    for times, returned in zip(seen.departure_times, seen.client_returned, strict=True):
-        terms = []
-        for cause, intervals in times.items():
-            dies = cause in (Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE)
-            if returned and returned_before and not dies:
+    for ways, returned in zip(gone.ways, seen.client_returned, strict=True):
+        terms = {}
+        for cause, (times, awaited) in ways.items():
+            if cause is _DROPPED and (returned or not timed):
+                # Dropped at the end, and only then does its client hear of it.
                 continue
-            within = probability_between(intervals, low - precision, end + precision)
+            within = probability_between(times, low - precision, end + precision)
             if not within:
                 continue
-            if cause is Cause.REJOIN_TIMEOUT:
-                # Dropped at the end, and only then does its client hear of it.
-                if not returned:
-                    terms.append(DepartureTerm(cause, 0.0, within, 0.0))
+            if cause is _DROPPED:
+                terms[cause] = DepartureTerm(0.0, within, 0.0)
                 continue
-            started = probability_between(intervals, low, high) / (high - low)
-            awaited = probability_between(intervals, end - precision, end + precision) / (2 * precision)
-            if not dies and cause is not Cause.POLL_TIMEOUT:
-                # As long as it lives it rejoins like the others, and is waited for no more.
-                awaited *= 1 - _noticed_probability(seen, left)
-            if returned and not returned_before:
-                # It came back after it went; only one that dies may do so earlier.
-                started *= return_probability(cause, left)
-                within *= return_probability(cause, left if dies else left / 2)
-                awaited *= return_probability(cause, left) if dies else 0.0
-            terms.append(DepartureTerm(cause, started, within, awaited))
+            started = probability_between(times, low, high) / (high - low)
+            # As long as it lives it rejoins like the others, and is waited for no more.
+            terms[cause] = DepartureTerm(started, within, awaited * unnoticed if cause in _LIVES else awaited)
         out.append(terms)
     return out
+
+
+def _returned_before(seen: RebalanceObservation, terms: list[TermsByCause]) -> list[TermsByCause]:
+    """The same where clients that are back were so by then: only one that dies may be."""
+    return [
+        {cause: term for cause, term in it.items() if cause in _DIES} if returned else it
+        for it, returned in zip(terms, seen.client_returned, strict=True)
+    ]
+
+
+def _returned_since(seen: RebalanceObservation, terms: list[TermsByCause], began: float) -> list[TermsByCause]:
+    """The same where they came back after they went."""
+    left = max(seen.end_ms - began, P.timer_precision_ms)
+
+    def after(cause: Cause, term: DepartureTerm) -> DepartureTerm:
+        dies, back = cause in _DIES, return_probability(cause, left)
+        return DepartureTerm(
+            term.started_density * back,
+            term.within_probability * (back if dies else return_probability(cause, left / 2)),
+            term.awaited_density * back if dies else 0.0,
+        )
+
+    return [
+        {cause: after(cause, term) for cause, term in it.items()} if returned else it
+        for it, returned in zip(terms, seen.client_returned, strict=True)
+    ]
 
 
 def _may_follow_up(seen: RebalanceObservation, began: float) -> bool:
