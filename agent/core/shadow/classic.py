@@ -7,9 +7,9 @@ between two records, the log does not show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, Protocol, cast
 
 from msgspec.structs import replace
@@ -433,6 +433,8 @@ class ClassicGroup:
         version = None if assigned is None else int.from_bytes(assigned[:2], signed=True)
         leader = next((it for it in value.members if it.member_id == value.leader), None)
         leader_form = None if leader is None or self.protocol_type != "consumer" else _program_form(leader)
+        # One by one members ask for it that do not show what they are by how they join.
+        has_metadata = cache(partial(offsets.has_metadata, self.name))
         for metadata in value.members:
             member_id = metadata.member_id
             # Most members come out of a rebalance as they went in; their payloads need no second reading.
@@ -444,13 +446,17 @@ class ClassicGroup:
                 raw[member_id] = metadata
                 # Groups may have members of two libraries: the leader's version tells of those alone that join alike.
                 told = version if leader_form is not None and leader_form == _program_form(metadata) else None
-                read = self._read_member(metadata, told, at, offsets)
+                read = self._read_member(metadata, told, at, has_metadata)
                 members[member_id] = _keep_library(read, self.members.get(member_id))
         self._raw = raw
         return members
 
     def _read_member(
-        self, metadata: MemberMetadata, assignment_version: int | None, at: LogPosition, offsets: CommittedOffsets
+        self,
+        metadata: MemberMetadata,
+        assignment_version: int | None,
+        at: LogPosition,
+        has_metadata: Callable[[], bool],
     ) -> Member:
         subscription: tuple[str, ...] = ()
         rack_id = None
@@ -487,7 +493,7 @@ class ClassicGroup:
             form,
         )
         recognized = recognize(traits)
-        if recognized is NOT_RECOGNIZED and offsets.has_metadata(self.name):
+        if recognized is NOT_RECOGNIZED and has_metadata():
             recognized = recognize(traits._replace(commits_metadata=True))
         return Member(
             member_id=metadata.member_id,

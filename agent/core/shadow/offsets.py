@@ -309,7 +309,8 @@ class CommittedOffsets:
 
     def has_metadata(self, group: str) -> bool:
         """Whether a client wrote something beside one of a group's first `METADATA_LOOKS` offsets."""
-        return any(commit.metadata for _, _, commit in islice(self.commits(group), METADATA_LOOKS))
+        first = islice(self._positions(group), METADATA_LOOKS)
+        return any(commit.metadata for commit in self._values.commits(first))
 
     def slots(self, group: str) -> list[tuple[str, int]]:
         """Topic and partition of each of a group's positions."""
