@@ -242,6 +242,15 @@ def test_cooperative_members_commit_throughout() -> None:
     assert infer_rebalance(replace(known, cooperative=True)).cause == "member_left"
 
 
+def test_most_gave_up_their_partitions_long_before_the_others() -> None:
+    """Two of three noticed at once, 20 s ago; the others were busy. Between the two times nothing speaks for any."""
+    many = [member(f"m{number}") for number in range(24)]
+    silent = {f"m{number}": 20_000 if number < 16 else 1_000 for number in range(24)}
+    inferred = infer_rebalance(facts(many, [*many, NEW], silent, every=60_000, lasted=120_000))
+    assert inferred.began_ms is not None
+    assert 20_000 < END - inferred.began_ms < 23_000
+
+
 def test_members_notice_as_fast_as_they_did() -> None:
     """A session that ran out 2 s before would have been noticed sooner; a stall fits."""
     stalled = member("a", poll=S + 2_000)
