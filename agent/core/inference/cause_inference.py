@@ -252,6 +252,23 @@ def internal_topics_created(facts: RebalanceFacts) -> Explanation | None:
     return Explanation(Cause.PARTITIONS_CHANGED, P.internal_topics_confidence, (evidence,))
 
 
+def topics_made_or_deleted(facts: RebalanceFacts) -> Explanation | None:
+    """A topic that members want has partitions only now; or has fewer than before, or none any more. A cooperative
+    round may also have taken them back, so there a topic counts as deleted only if it is forgotten."""
+    before, after = _partition_counts(facts.before), _partition_counts(facts.after)
+    topics = {
+        topic: [had, has]
+        for topic in sorted(before.keys() | after.keys())
+        if (had := before.get(topic, 0)) != (has := after.get(topic, 0))
+        and any(topic in member.subscription for member in facts.after.values())
+        and (has > had or not facts.cooperative or topic in facts.forgotten_topics)
+    }
+    if not topics:
+        return None
+    evidence = {"kind": "partitions", "topics": topics}
+    return Explanation(Cause.PARTITIONS_CHANGED, P.shown_rejoin_confidence, (evidence,))
+
+
 def leader_rejoined(facts: RebalanceFacts) -> Explanation | None:
     """With nothing else changed a coordinator starts a rebalance for one reason only: the leader asked for one."""
     evidence = {"kind": "nothing_changed", "members": len(facts.after)}
@@ -263,6 +280,7 @@ UNCHANGED_RULES = (
     static_member_replaced,
     generation_unseen,
     internal_topics_created,
+    topics_made_or_deleted,
     leader_rejoined,
 )
 """For a rebalance in which nobody came, went or changed: the first that explains it is told. The last always does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -86,8 +86,9 @@ class RebalanceFacts(Struct, frozen=True):
     new. `since_ms` is when the generation before was complete (None: not known) and `joined_ms` when its join phase
     had ended (None: as `since_ms`); `end_ms` is when the join phase of this rebalance ended.
     `withheld_partitions` counts those that the generation before left without an owner, for a cooperative round to
-    follow; `skipped_generations` those that never completed. `cooperative`: members keep what they have through a
-    rebalance. `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
+    follow; `skipped_generations` those that never completed. `forgotten_topics` are those of which nobody has any
+    partition any more, and nothing is committed. `cooperative`: members keep what they have through a rebalance.
+    `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
     `is_first_seen`: the log lacks the generation before, so nothing can be compared. `coordinator_change` is the
     newest of the group's partition (None: none is known).
@@ -112,3 +113,4 @@ class RebalanceFacts(Struct, frozen=True):
     known_departures: Mapping[str, Departure] = field(default_factory=dict)
     is_first_seen: bool = False
     coordinator_change: CoordinatorChange | None = None
+    forgotten_topics: Collection[str] = ()

@@ -319,6 +319,7 @@ class ClassicGroup:
             known_departures=self._told_before,
             is_first_seen=is_first_seen,
             coordinator_change=coordinator_change,
+            forgotten_topics=self._forgotten_topics(old, offsets) if cooperative else (),
         )
         inferred = infer_rebalance(facts)
         if (took := notice_time_ms(facts, inferred)) is not None:
@@ -338,7 +339,7 @@ class ClassicGroup:
             )
         self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old and not is_first_seen
-        self._withheld = self._newly_withheld(old, at) if cooperative else _NOTHING
+        self._withheld = self._newly_withheld(old, changes, at, offsets) if cooperative else _NOTHING
         who = (at, self.name, self.group_type)
         out: list[Transition] = [
             Rebalanced(
@@ -371,15 +372,27 @@ class ClassicGroup:
             return self.protocol != "default"
         return any(member.owned for member in self.members.values())
 
-    def _newly_withheld(self, old: Mapping[str, Member], at: LogPosition) -> dict[tuple[str, int], int]:
+    def _forgotten_topics(self, old: Mapping[str, Member], offsets: CommittedOffsets) -> set[str]:
+        """Topics that nobody has any more, and of which nothing is committed: as of those that were deleted."""
+        held = {topic for topic, _ in owners_by_partition(_by_owner(self.members))}
+        lost = [it for it in owners_by_partition(_by_owner(old)) if it[0] not in held]
+        return {topic for topic, _ in lost} - {it[0] for it in lost if offsets.commit(self.name, *it) is not None}
+
+    def _newly_withheld(
+        self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition, offsets: CommittedOffsets
+    ) -> dict[tuple[str, int], int]:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
-        one member before the next gives them to another."""
+        one member before the next gives them to another. What that gives to nobody is of a topic that was deleted;
+        or, if it is committed, its owner had missed the round before, and there is one more."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
+        is_connect = self.group_type is GroupType.CONNECT
+        may_wait = is_connect or any(changes)
+        waits = {it for it in self._withheld if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)
-            for partition in (held.keys() | self._withheld.keys()) - holds.keys()
-            if partition[0] in wanted or self.group_type is GroupType.CONNECT
+            for partition in (held.keys() | waits) - holds.keys()
+            if is_connect or partition[0] in wanted
         }
 
     def _idle_since_migration(self) -> dict[tuple[str, int], int | None]:

@@ -277,8 +277,8 @@ def _partitions_sentence(item: Evidence) -> str | None:
     topics = item.get("topics")
     if not isinstance(topics, dict) or not all(isinstance(it, list) and len(it) == 2 for it in topics.values()):
         return None
-    grown = [f"{name(str(topic))} grew from {old} to {new} partitions" for topic, (old, new) in topics.items()]
-    return f"{join_words(grown)}." if grown else None
+    changed = [f"{name(str(topic))} went from {old} to {new} partitions" for topic, (old, new) in topics.items()]
+    return f"{join_words(changed)}." if changed else None
 
 
 def _initialized_sentence(item: Evidence) -> str | None:

@@ -203,6 +203,53 @@ def test_partitions_were_added() -> None:
     assert inferred.evidence[0]["topics"] == {"t": [2, 3]}
 
 
+# Number, why, what a member of `t` and `u` had, and what it has then.
+MADE_OR_DELETED = [
+    (1, "u was deleted", {"t": [0], "u": [0, 1]}, {"t": [0]}, {"u": [2, 0]}),
+    (2, "it was the only one", {"u": [0, 1]}, {}, {"u": [2, 0]}),
+    (3, "u was made, after its consumer", {"t": [0]}, {"t": [0], "u": [0, 1, 2]}, {"u": [0, 3]}),
+    (4, "u was deleted, and made anew with fewer", {"t": [0], "u": [0, 1]}, {"t": [0], "u": [0]}, {"u": [2, 1]}),
+]
+
+
+@pytest.mark.parametrize(("number", "why", "before", "after", "topics"), MADE_OR_DELETED)
+def test_a_topic_was_made_or_deleted(
+    number: int, why: str, before: b.Parts, after: b.Parts, topics: dict[str, list[int]]
+) -> None:
+    log = Log().add(b.classic_group(1, b.member("a-1", before, topics=["t", "u"])))
+    log.add(b.classic_group(2, b.member("a-1", after, topics=["t", "u"])))
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.causes) == ("partitions_changed", ("partitions_changed",)), why
+    assert inferred.evidence == ({"kind": "partitions", "topics": topics},)
+
+
+def cooperative_rounds(*, deleted: bool) -> list[Rebalanced]:
+    """Nobody comes or goes: of two topics nobody gets the second any more, the first grows, and there is the second
+    again; after the first generation each of them."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0], "u": [0]}, topics=["t", "u"])))
+    log.add(b.commit("u", 0, at_ms=log.now_ms))
+    if deleted:
+        log.add(b.uncommit("u", 0))
+    for generation, t, u in ((2, [0], []), (3, [0], []), (4, [0, 1], []), (5, [0, 1], [0])):
+        kept = b.member("a-1", {"t": t, "u": u}, topics=["t", "u"], owned={"t": [0]})
+        log.add(b.classic_group(generation, kept, state_ms=log.now_ms + 60_000), after_ms=60_000)
+    return [it for it in log.replayed()[1] if isinstance(it, Rebalanced)][1:]
+
+
+def test_a_cooperative_group_whose_topic_was_deleted() -> None:
+    """The members give up what they had of it, for which a round follows. No later one does; and made anew, the topic
+    has not been stopped for all that time."""
+    rounds = cooperative_rounds(deleted=True)
+    changed, followup = "partitions_changed", "cooperative_followup"
+    assert [it.inferred.cause for it in rounds] == [changed, followup, changed, changed]
+    assert rounds[-1].stopped_partition_ms == 0
+
+
+def test_a_cooperative_group_that_gives_nobody_a_topic_that_is_committed() -> None:
+    rounds = cooperative_rounds(deleted=False)
+    assert [it.inferred.cause for it in rounds] == ["leader_rejoined", *["cooperative_followup"] * 3]
+
+
 def test_a_cooperative_round_that_follows() -> None:
     """Round 1 takes partition 1 back and gives it to nobody; round 2 gives it to the new member."""
     first = b.member("a-1", {"t": [0, 1]})

@@ -208,8 +208,8 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
         ["`a` added `x` and `y` and dropped `z` in its subscription."],
     ),  # 3
     (
-        {"kind": "partitions", "topics": {"t": [4, 7], "u": [1, 2]}},
-        ["`t` grew from 4 to 7 partitions and `u` grew from 1 to 2 partitions."],
+        {"kind": "partitions", "topics": {"t": [4, 7], "u": [2, 0]}},
+        ["`t` went from 4 to 7 partitions and `u` went from 2 to 0 partitions."],
     ),  # 4
     (
         {"kind": "partitions_initialized", "partitions": 4},
