@@ -20,6 +20,7 @@ from agent.core.record_time import Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
+from agent.kafka.source.errors import SourceError
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.parts import AgentParts
@@ -53,6 +54,8 @@ class ReaderLoop(BackgroundThread):
         """What ended the thread, if not `stop`."""
         self._stopped_s: float | None = None
         """Since when reading does not work, on the steady clock; None while it does."""
+        self._told_errors: set[type[SourceError]] = set()
+        """What kinds of reasons were told since then."""
         self._advance_at = 0.0
         self._standstill = StandstillDetector()
         self._event_clock = parts.event_clock
@@ -114,14 +117,18 @@ class ReaderLoop(BackgroundThread):
         self._advance_time()
 
     def _tell_health(self) -> None:
-        """Say once that reading has stopped, and once that it works again."""
+        """Say once that reading has stopped, once more for each other kind of reason, as that a broker is back and
+        refuses the password, and once that it works again."""
         error, now_s = self._reader.last_error, time.monotonic()
-        if error is not None and self._stopped_s is None:
-            self._stopped_s = now_s
+        if error is not None and type(error) not in self._told_errors:
+            if self._stopped_s is None:
+                self._stopped_s = now_s
+            self._told_errors.add(type(error))
             log.warning("reading has stopped: %s; it goes on once that is over", error)
         elif error is None and self._stopped_s is not None:
             log.info("reading works again, after %.0f s", now_s - self._stopped_s)
             self._stopped_s = None
+            self._told_errors.clear()
 
     def _catch_up(self) -> None:
         if self._parts.transactions is not None:

@@ -16,7 +16,7 @@ from agent.core.shadow import mirror
 from agent.core.shadow.transitions import Transition
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, FetchedOffsets, ListedGroup, Refusal
 from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
-from agent.kafka.source.errors import SourceUnreachable
+from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.kafka.source.progress import PartitionProgress
 from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.parts import AgentOptions, AgentParts, build_parts
@@ -77,6 +77,20 @@ def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPat
     loop.join(30)
     assert isinstance(loop.failure, MemoryError)
     assert not scrape.read().healthy
+
+
+def test_another_reason_why_reading_has_stopped_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that was gone is back, and refuses the password: the log said that connections were refused."""
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
+    loop = ReaderLoop(parts, lambda: None)
+    unreachable, denied = SourceUnreachable("refused after 1 ms"), SourceDenied("wrong password", right="another")
+    errors = [None, unreachable, SourceUnreachable("refused after 2 ms"), denied, unreachable, denied, None, denied]
+    with caplog.at_level("INFO", "kshadow"):
+        for error in errors:
+            parts.reader._health.error = error  # type: ignore[union-attr]
+            loop._tell_health()
+    stopped = [f"reading has stopped: {it}; it goes on once that is over" for it in (unreachable, denied, denied)]
+    assert caplog.messages == [*stopped[:2], "reading works again, after 0 s", stopped[2]]
 
 
 def test_a_source_some_of_whose_coordinators_are_silent_is_not_healthy() -> None:
