@@ -163,6 +163,9 @@ def departure_times(
         out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
     begun_anew = _times_after_change(coordinator_change, max(last or 0, since_ms or 0), limits.session_ms)
     out[Cause.SESSION_TIMEOUT] = (*out.get(Cause.SESSION_TIMEOUT, ()), *begun_anew)
+    if limits.poll_ms is not None:
+        late = _late_goodbye_times(coordinator_change, max(last or 0, since_ms or 0), limits.poll_ms)
+        out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), *late)
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped.
@@ -233,6 +236,15 @@ def _times_after_change(change: CoordinatorChange | None, last_ms: int, session_
     earliest_ms = max(min(change), last_ms) + session_ms - P.timer_precision_ms
     latest_ms = min(change.until_ms, last_ms + session_ms + P.longest_without_coordinator_ms) + session_ms
     return (UniformInterval(1.0, earliest_ms, latest_ms + P.log_time_tolerance_ms),)
+
+
+def _late_goodbye_times(change: CoordinatorChange | None, last_ms: int, poll_ms: int) -> DepartureTimes:
+    """When a member leaves whose poll limit ran out while there was no coordinator to tell: it tells the next one.
+    `last_ms` is its last sign of life."""
+    if change is None or not is_begun_anew(change, last_ms, poll_ms) or last_ms + poll_ms > change.until_ms:
+        return ()
+    earliest_ms = max(min(change), last_ms + poll_ms) - P.timer_precision_ms
+    return (UniformInterval(1.0, earliest_ms, change.until_ms + P.heartbeat_interval_ms),)
 
 
 def _commit_interval_ms(activity: CommitActivity) -> int:

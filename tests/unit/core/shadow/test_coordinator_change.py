@@ -85,6 +85,20 @@ def test_a_session_that_was_begun_anew_is_no_poll_timeout(kind: str, *, is_lone:
     assert "session_timeout" in (told.cause, *told.evidence.get("candidates", ()))
 
 
+def test_a_poll_limit_that_ran_out_without_a_coordinator_is_told_to_the_next() -> None:
+    """Its client says goodbye as soon as there is one; or its session was begun anew, and has run out."""
+    log = Log()
+    classic_members(log)
+    for _ in range(20):
+        both_commit(log, 0, 1)
+    before = len(log.records)
+    log.now_ms += AWAY_MS - SESSION_MS
+    without_a_classic_member(log)
+    told = departure(log, [0] * before + [2] * (len(log.records) - before)).inferred
+    assert told is not None
+    assert told.evidence["candidates"] == ["poll_timeout", "session_timeout"]
+
+
 @pytest.mark.parametrize("epochs", [(0, 0), (-1, -1), (-1, 2)])
 def test_without_another_leader_it_is_the_poll_loop(epochs: tuple[int, int]) -> None:
     log, before = history("consumer", is_lone=False)
