@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from agent.core.causes import Cause
 from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.advice import clients_phrase
@@ -29,8 +31,10 @@ def limitations(scene: StoryContext) -> list[str]:
             f"What was before {scene.calendar.at(lost_before_ms)}: the agent keeps the latest events "
             "only. With --bootstrap-server the whole topic is read."
         )
-    created = [it for entry in scene.entries for it in entry.events if it["type"] == "group_created"]
-    if any(not it["observed"] and not it.get("sampled") for it in created):
+    events = (it for entry in scene.entries for it in entry.events)
+    # One that was deleted before is not older than the log.
+    known = takewhile(lambda it: it["type"] != "group_deleted", events)
+    if any(it["type"] == "group_created" and not it["observed"] and not it.get("sampled") for it in known):
         out.append(
             "The beginning: the group may be older than the log. An agent that writes history "
             "(`kshadow run --history-topic`) keeps it."

@@ -53,7 +53,11 @@ def timeline_entries(events: Iterable[Event]) -> list[TimelineEntry]:
             groups[-1].append(event)
         else:
             groups.append([event])
-    return [_entry(group) for group in groups]
+    entries, was_deleted = [], False
+    for group in groups:
+        entries.append(_entry(group, was_deleted=was_deleted))
+        was_deleted = was_deleted or group[0]["type"] == "group_deleted"
+    return entries
 
 
 def _belongs_to(group: Sequence[Event], event: Event) -> bool:
@@ -71,7 +75,8 @@ def _belongs_to(group: Sequence[Event], event: Event) -> bool:
     return kind != "rebalance" and all(event[it] == first[it] for it in where)
 
 
-def _entry(group: list[Event]) -> TimelineEntry:
+def _entry(group: list[Event], *, was_deleted: bool) -> TimelineEntry:
+    """`was_deleted`: the consumer group was, before."""
     first = group[0]
     found = next((event for event in group if event["type"] == "rebalance"), None)
     if found is not None:
@@ -79,6 +84,8 @@ def _entry(group: list[Event]) -> TimelineEntry:
         text = rebalance_line(done, group, first["group_type"])
         return TimelineEntry(first["at_ms"], "rebalance", text, done.stopped_ms, tuple(group), done)
     say = _LINE_OF_TYPE.get(first["type"])
+    if first["type"] == "group_created":
+        say = partial(_created_line, was_deleted=was_deleted)
     label, text = (first["type"], "") if say is None else say(group)
     return TimelineEntry(first["at_ms"], label, text, None, tuple(group))
 
@@ -204,10 +211,10 @@ def _replaced_line(group: list[Event]) -> tuple[str, str]:
     )
 
 
-def _created_line(group: list[Event]) -> tuple[str, str]:
+def _created_line(group: list[Event], *, was_deleted: bool) -> tuple[str, str]:
     if group[0]["observed"]:
         return "created", "the group was created"
-    return "created", "first seen; the group may be older than the log"
+    return "created", "first seen again" if was_deleted else "first seen; the group may be older than the log"
 
 
 def _offsets_line(group: list[Event]) -> tuple[str, str]:
@@ -225,7 +232,6 @@ def _finding_line(group: list[Event]) -> tuple[str, str]:
 
 
 _LINE_OF_TYPE = {
-    "group_created": _created_line,
     "group_deleted": lambda _: ("deleted", "the group was deleted"),
     "static_member_replaced": _replaced_line,
     "offsets_deleted": _offsets_line,

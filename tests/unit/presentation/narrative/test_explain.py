@@ -457,6 +457,12 @@ def test_what_was_not_seen() -> None:
     )
 
 
+def test_a_group_that_was_deleted_within_the_range_is_not_older_than_it() -> None:
+    again = m.event("group_created", T0 + SECOND, observed=False)
+    assert any("older than the log" in it for it in tell(again).limitations)
+    assert not any("older than the log" in it for it in tell(m.event("group_deleted"), again).limitations)
+
+
 def test_what_piled_up_is_asked_where_much_stood_still() -> None:
     (lag,) = tell(m.rebalance(2, stopped_ms=60_000, joined=[m.member("a")])).limitations
     assert lag.startswith(

@@ -141,6 +141,14 @@ def test_rebalances(event: Event, said: str) -> None:
     assert what(event) == f"generation {event['generation']}: {said}"
 
 
+def test_a_group_that_was_deleted_is_not_older_than_the_log() -> None:
+    """Who only commits makes a group anew without a word, once what it had committed expired."""
+    lives = [m.event("group_created", observed=False), m.event("group_deleted")]
+    entries = timeline_entries([*lives, m.event("group_created", observed=False)])
+    texts = ["first seen; the group may be older than the log", "the group was deleted", "first seen again"]
+    assert [it.text for it in entries] == texts
+
+
 # 1-11: what is no rebalance, or was cut off from one.
 OTHERS: list[tuple[list[Event], str, str]] = [
     ([m.event("group_created", observed=True)], "created", "the group was created"),  # 1
