@@ -374,9 +374,8 @@ class ClassicGroup:
 
     def _forgotten_topics(self, old: Mapping[str, Member], offsets: CommittedOffsets) -> set[str]:
         """Topics that nobody has any more, and of which nothing is committed: as of those that were deleted."""
-        held = {topic for topic, _ in owners_by_partition(_by_owner(self.members))}
-        lost = [it for it in owners_by_partition(_by_owner(old)) if it[0] not in held]
-        return {topic for topic, _ in lost} - {it[0] for it in lost if offsets.commit(self.name, *it) is not None}
+        gone = _held_topics(old) - _held_topics(self.members)
+        return gone and gone - {topic for topic, _ in offsets.slots(self.name)}
 
     def _newly_withheld(
         self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition, offsets: CommittedOffsets
@@ -641,6 +640,10 @@ def _state_since_ms(value: GroupMetadataValue, at: LogPosition, *, may_be_old: b
     if _may_end_join_phase(value, at) or (is_of_return and 0 < told_ms <= at.timestamp_ms + TOLERANCE_MS):
         return told_ms
     return at.timestamp_ms
+
+
+def _held_topics(members: Mapping[str, Member]) -> set[str]:
+    return {topic for member in members.values() for topic, partitions in member.assignment.items() if partitions}
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:
