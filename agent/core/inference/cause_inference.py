@@ -348,6 +348,7 @@ def _weigh(
             others_moved=others.moved_after(member.member_id, _activity(member, facts)),
             coordinator_change=facts.coordinator_change,
             newest_ms=newest_ms,
+            has_deleted_topic=facts.has_deleted_topic,
         )
         for member in gone
     }

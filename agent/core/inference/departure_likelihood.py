@@ -134,6 +134,7 @@ def departure_times(
     others_moved: bool = True,
     coordinator_change: CoordinatorChange | None = None,
     newest_ms: int = 0,
+    has_deleted_topic: bool = False,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
@@ -142,10 +143,13 @@ def departure_times(
     generations came between that never completed, `usual_interval_ms` how often members of its group commit (None:
     not known), `silence_share` how many fall silent for another reason before they go, `others_moved` whether
     another's positions moved on after its own did, `coordinator_change` the newest of the group's partition (None:
-    none is known), `newest_ms` when any member of its generation committed last. Times are epoch milliseconds. Shares
-    are those of all departures, so the causes' are to be compared.
+    none is known), `newest_ms` when any member of its generation committed last, `has_deleted_topic` whether a topic
+    of theirs was deleted meanwhile. Times are epoch milliseconds. Shares are those of all departures, so the causes'
+    are to be compared.
     """
     limits, last = member_limits(member), activity.last_commit_ms
+    if has_deleted_topic and limits.poll_ms is not None:
+        limits = limits._replace(may_commit_unmoved=True)
     joined_ms = since_ms if joined_ms is None else joined_ms
     out: TimesByCause = {}
     if since_ms is not None and joined_ms is not None:

@@ -87,7 +87,8 @@ class RebalanceFacts(Struct, frozen=True):
     had ended (None: as `since_ms`); `end_ms` is when the join phase of this rebalance ended.
     `withheld_partitions` counts those that the generation before left without an owner, for a cooperative round to
     follow; `skipped_generations` those that never completed. `forgotten_topics` are those of which nobody has any
-    partition any more, and nothing is committed. `cooperative`: members keep what they have through a rebalance.
+    partition any more, and nothing is committed. `has_deleted_topic`: one that members had was deleted since the
+    generation before was complete. `cooperative`: members keep what they have through a rebalance.
     `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
     `is_first_seen`: the log lacks the generation before, so nothing can be compared. `coordinator_change` is the
@@ -114,3 +115,4 @@ class RebalanceFacts(Struct, frozen=True):
     is_first_seen: bool = False
     coordinator_change: CoordinatorChange | None = None
     forgotten_topics: Collection[str] = ()
+    has_deleted_topic: bool = False

@@ -231,10 +231,7 @@ class ClassicGroup:
             return []
         out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets, coordinator_change)
         self.pace.begin_generation(at.timestamp_ms, self.members.values(), self.name, offsets)
-        members = self.members.values()
-        if any(
-            may_commit_unmoved(it.client_library, it.session_timeout_ms, it.rebalance_timeout_ms) for it in members
-        ):
+        if _may_commit_unmoved(self.members):
             offsets.moved.follow(self.name)
         else:
             offsets.moved.unfollow(self.name)
@@ -319,6 +316,7 @@ class ClassicGroup:
             known_departures=self._told_before,
             is_first_seen=is_first_seen,
             coordinator_change=coordinator_change,
+            has_deleted_topic=offsets.moved.is_followed(self.name) and not _may_commit_unmoved(old),
             forgotten_topics=self._forgotten_topics(old, offsets) if cooperative else (),
         )
         inferred = infer_rebalance(facts)
@@ -640,6 +638,13 @@ def _state_since_ms(value: GroupMetadataValue, at: LogPosition, *, may_be_old: b
     if _may_end_join_phase(value, at) or (is_of_return and 0 < told_ms <= at.timestamp_ms + TOLERANCE_MS):
         return told_ms
     return at.timestamp_ms
+
+
+def _may_commit_unmoved(members: Mapping[str, Member]) -> bool:
+    return any(
+        may_commit_unmoved(it.client_library, it.session_timeout_ms, it.rebalance_timeout_ms)
+        for it in members.values()
+    )
 
 
 def _held_topics(members: Mapping[str, Member]) -> set[str]:

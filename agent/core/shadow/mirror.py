@@ -333,6 +333,10 @@ class PartitionMirror:
             # What was nothing but offsets goes with the last. 3.9 writes no more of it (GroupMetadataManager:
             # a tombstone only behind generation 0); 4.x lists it until its next clean-up and deletes it then.
             out += self._delete_group(group, known, at)
+        elif isinstance(known, ClassicGroup) and any(topic in it.assignment for it in known.members.values()):
+            # So they are deleted with the topic alone. Java's clients commit again and again until all is taken, and
+            # do not poll meanwhile.
+            self.offsets.moved.follow(group)
         return out
 
     # Classic groups.

@@ -38,7 +38,8 @@ METADATA_LOOKS = 100
 
 
 class MovedPositions:
-    """When positions last moved, of the groups whose clients commit also what did not move (`follow`).
+    """When positions last moved, of the groups whose clients commit also what did not move (`follow`), as they always
+    do, or since a topic of theirs was deleted.
 
     The others need none of this: their newest commit is of a position that moved.
     """
@@ -56,6 +57,10 @@ class MovedPositions:
     def unfollow(self, group: str) -> None:
         """Forget a group's."""
         self.groups.pop(group, None)
+
+    def is_followed(self, group: str) -> bool:
+        """Whether a group's are kept."""
+        return group in self.groups
 
     def note(self, group: str, slot: tuple[str, int], raw_value: bytes) -> None:
         """A group that is followed committed a position."""

@@ -104,6 +104,22 @@ def test_how_a_member_went(number: int, why: str, life: Life, departure: str, ca
     assert left.inferred.evidence["gap_ms"] == (None if life.every_ms is None else life.gap_ms)
 
 
+@pytest.mark.parametrize(("deleted", "cause"), [(True, "poll_timeout"), (False, "member_left")])
+def test_commits_that_are_tried_again_for_a_deleted_topic_are_no_polls(*, deleted: bool, cause: str) -> None:
+    """Java's clients commit all that they have until all is taken, as what is of a deleted topic never is."""
+    log = Log().add(b.new_group())
+    goes = b.member(GO, {"t": [0], "u": [0]}, topics=["t", "u"], session_ms=S, rebalance_ms=15_000)
+    log.add(b.classic_group(1, goes, state_ms=log.now_ms + b.STEP_MS), b.commit("u", 0, at_ms=log.now_ms))
+    for second in range(10):
+        log.add(b.commit("t", 0, second, at_ms=log.now_ms + 1_000))
+    if deleted:
+        log.add(b.uncommit("u", 0), after_ms=10)
+    for _ in range(150):
+        log.add(b.commit("t", 0, 10, at_ms=log.now_ms + 100), after_ms=100)
+    log.add(b.classic_group(2, state_ms=log.now_ms + 90), after_ms=90)
+    assert last_rebalance(log).inferred.cause == cause
+
+
 # Number, why, how it lived and went, the rebalance's cause, all causes.
 FIRST = [
     (1, "a new one came, and the dead one's session was waited for", Life(gap_ms=S, revoked_ms=2_000, joins=True),
