@@ -25,6 +25,7 @@ from agent.cli.answers import Answers, SourceAway, SourceNotReady, exit_unreacha
 from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
+from agent.common.text import printable_truncated
 from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ MAX_EVENTS = 10_000
 COMPLETE_SINCE_HEADER = "Kshadow-Complete-Since"
 """As `agent.serving.routes` has them, which takes long to import."""
 
+_OTHER = "no kshadow agent, or one of another version"
+_MAX_SHOWN = 80
 _ADVICE = {
+    **dict.fromkeys((301, 302, 303, 307, 308), f"; an agent sends nobody elsewhere: {_OTHER}"),
+    404: f"; {_OTHER}",
     401: "; --agent-user says who asks, KSHADOW_AGENT_PASSWORD or --agent-password-file has the password",
     429: "; try again in a while",
     503: "; try again in a while",
@@ -73,6 +78,9 @@ class AgentClient(Answers):
     _health: Health | None = None
     """What it said last of whether it is ready."""
 
+    _shown = b""
+    """How the latest answer begins."""
+
     _unseen_reason: str | None = None
     """What the latest answer that knows no such group said of that."""
 
@@ -97,15 +105,10 @@ class AgentClient(Answers):
         return made
 
     def ready(self) -> Health:
-        """`GET /api/v1/status`; of an agent too old to have it, that it answers."""
-        try:
-            _, form = self._get("/api/v1/status")
-        except SourceAway as away:
-            if " answered 404 " in str(away):
-                return Health(True, "")
-            raise
+        """`GET /api/v1/status`."""
+        url, form = self._get("/api/v1/status")
         if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
-            self._fail(f"{self.url}: no kshadow agent answers there, or one of another version")
+            self._fail_unexpected(url, "whether an agent is ready")
         self._health = Health(form["ready"], str(form.get("reason", "")))
         return self._health
 
@@ -154,7 +157,7 @@ class AgentClient(Answers):
         if events == _NO_GROUP:
             if self.describe(group) is not None:
                 # Before there was this route, the group `NAME/timeline` was what was asked for.
-                self._fail_unexpected(url, "a timeline")
+                self._fail_unexpected(url, "a timeline", "that there is no such group")
             return None
         complete_since_ms = self._complete_since_ms()
         return Timeline(self._events(url, events), complete_since_ms)
@@ -174,7 +177,7 @@ class AgentClient(Answers):
         if found == _NO_GROUP:
             if self.describe(group) is not None:
                 # Before there was this route, the group `NAME/rollouts` was what was asked for.
-                self._fail_unexpected(url, "rollouts")
+                self._fail_unexpected(url, "rollouts", "that there is no such group")
             return None
         if not isinstance(found, list) or not all(map(is_rollout, found)):
             self._fail_unexpected(url, "a list of rollouts")
@@ -224,11 +227,14 @@ class AgentClient(Answers):
 
         url = self.url + path
         headers = {} if self._authorization is None else {"Authorization": self._authorization}
+        self._shown = b""
         try:
             # A redirection is an `HTTPError`.
             with self._opener.open(Request(url, headers=headers), timeout=self._timeout_s) as response:
                 self._headers = response.headers
-                return url, json.load(response)
+                content = response.read()
+                self._shown = content[: 4 * _MAX_SHOWN]
+                return url, json.loads(content)
         except HTTPError as error:
             body = error.read(2000).decode(errors="replace").strip()
             try:
@@ -242,12 +248,15 @@ class AgentClient(Answers):
             advice = _ADVICE.get(error.code, "")
             self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:
-            self._fail_unexpected(url, f"JSON ({error})")
+            self._fail_unexpected(url, "JSON", f"{self._came()} ({error})")
         except (OSError, HTTPException) as error:
             self._fail(f"no agent answers at {self.url}: {failure_reason(error, tls=self.url.startswith('https'))}")
 
-    def _fail_unexpected(self, url: str, expected: str) -> NoReturn:
-        self._fail(f"{url}: expected {expected}, got something else: no kshadow agent, or one of another version")
+    def _came(self) -> str:
+        return printable_truncated(" ".join(self._shown.decode(errors="replace").split()), _MAX_SHOWN) or "nothing"
+
+    def _fail_unexpected(self, url: str, expected: str, got: str | None = None) -> NoReturn:
+        self._fail(f"{url}: expected {expected}, got {got or self._came()}: {_OTHER}")
 
     def _fail(self, text: str) -> NoReturn:
         if not self.raises_when_away:

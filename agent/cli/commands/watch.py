@@ -126,6 +126,6 @@ def _source(ctx: click.Context) -> Iterator[Answers]:
         except SourceAway:
             # The same once more, and this time it ends the command as it ends others.
             answers.raises_when_away = False
-            answers.groups()
+            answers.ready()
             answers.raises_when_away = True
         yield answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -298,7 +299,7 @@ def test_an_older_agent_has_no_timeline() -> None:
         for command in ("timeline", "explain"):
             result = kshadow(command, "g", "--agent", url)
             assert (result.exit_code, result.stdout) == (3, "")
-            assert "/timeline?limit=10000: expected a timeline, got something else" in result.stderr
+            assert "/timeline?limit=10000: expected a timeline, got that there is no such group: " in result.stderr
             assert "another version" in result.stderr
             unknown = kshadow(command, "x", "--agent", url)
             assert (unknown.exit_code, unknown.stderr.split(";")[0]) == (1, f"Error: no group 'x' at {url}")
@@ -312,7 +313,7 @@ def test_what_is_no_history(body: bytes) -> None:
     with answering(200, body) as url:
         result = kshadow("findings", "--agent", url)
         assert (result.exit_code, result.stdout) == (3, "")
-        assert "got something else" in result.stderr
+        assert re.search(r"/api/v1/findings: expected (a list of events|findings), got [\\[{n]", result.stderr)
         if b"rebalance" not in body:
             assert kshadow("timeline", "g", "--agent", url).exit_code == 3
 
@@ -367,21 +368,22 @@ ROW = {
     "last_commit_ms": 1,
 }
 
-# 1-12: what is no kshadow agent, or no longer this version's.
+# 1-14: what is no kshadow agent, or no longer this version's.
 OTHERS = [
-    (200, b"<html>", "expected JSON"),  # 1: a page
-    (200, b"\xff", "expected JSON"),  # 2: bytes
+    (200, b"<html>\n" + b"a" * 100, f"expected JSON, got <html> {'a' * 72}… (Expecting value: line 1 "),  # 1: a page
+    (200, b"\xff\x1b[2J", "expected JSON, got \N{REPLACEMENT CHARACTER}\\u001b[2J ("),  # 2: bytes
     (200, b"[" * 100_000, "expected JSON"),  # 3: JSON too deep
-    (200, b'{"a": 1}', "got something else: no kshadow agent, or one of another version"),  # 4
-    (200, b'["a"]', "got something else"),  # 5
-    (200, b'[{"group": "g"}]', "got something else"),  # 6: fields are missing
-    (200, json.dumps([{**ROW, "last_commit_ms": "soon"}]).encode(), "got something else"),  # 7: of another type
-    (200, json.dumps({**ROW, "members": [{}], "offsets": [], "anomalies": []}).encode(), "got something else"),  # 8
-    (200, b"null", "got something else"),  # 9
-    (404, b"Not Found", "answered 404 Not Found: Not Found"),  # 10: another web server
+    (200, b'{"a": 1}', 'got {"a": 1}: no kshadow agent, or one of another version'),  # 4
+    (200, b'["a"]', 'got ["a"]: '),  # 5
+    (200, b'[{"group": "g"}]', 'got [{"group": "g"}]: '),  # 6: fields are missing
+    (200, json.dumps([{**ROW, "last_commit_ms": "soon"}]).encode(), 'got [{"group": "g"'),  # 7: a type
+    (200, json.dumps({**ROW, "members": [{}], "offsets": [], "anomalies": []}).encode(), 'got {"group": "g"'),  # 8
+    (200, b"null", "got null"),  # 9
+    (404, b"Not Found", "answered 404 Not Found: Not Found; no kshadow agent, or one of"),  # 10: a web server
     (500, b"", "answered 500 Internal Server Error: nothing more"),  # 11
     (500, b'{"error": 5}', 'answered 500 Internal Server Error: {"error": 5}'),  # 12
-    (403, b"\x1b[2J" + b"[" * 5000, "answered 403 Forbidden: \\u001b[2J[[["),  # 13: hostile
+    (302, b"", "answered 302 Found: nothing more; an agent sends nobody elsewhere: no kshadow agent, or one"),  # 13
+    (403, b"\x1b[2J" + b"[" * 5000, "answered 403 Forbidden: \\u001b[2J[[["),  # 14: hostile
 ]
 
 
@@ -395,6 +397,15 @@ def test_others_that_listen(code: int, body: bytes, said: str) -> None:
             assert (result.exit_code, result.stdout) == (3, ""), result.stderr
             assert said in result.stderr
             assert raw(result.stderr) == []
+
+
+@pytest.mark.parametrize(("code", "body"), [(404, b"nope"), (200, b"[]")])
+def test_watch_ends_where_others_listen_from_the_start(code: int, body: bytes) -> None:
+    with answering(200, b"[]", paths={"/api/v1/status": (code, body)}) as url:
+        result = kshadow("watch", "--plain", "--agent", url)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert "/api/v1/status" in result.stderr
+        assert "no kshadow agent, or one of another version" in result.stderr
 
 
 def test_a_fields_type_that_no_table_expects() -> None:
@@ -481,7 +492,7 @@ def test_staleness_of_another_kind_is_another_programs(field: str, value: object
     with answering(200, json.dumps([{**ROW, field: value}]).encode()) as url:
         result = kshadow("groups", "--agent", url)
         assert (result.exit_code, result.stdout) == (3, "")
-        assert "got something else" in result.stderr
+        assert "expected a list of groups, got [{" in result.stderr
 
 
 def test_what_is_no_web_server() -> None:
