@@ -75,10 +75,12 @@ def coordinator(
     with open_source(ctx, group) as answers:
         partition = find_group(answers, group)["coordinator_partition"]
         if partition is None:
-            warn(
-                "Error: this agent does not read __consumer_offsets (--source admin), so it does not know the "
-                "partition; --bootstrap-server asks a broker"
+            why = (
+                "no name of a directory (__consumer_offsets-N) tells the partition"
+                if asked == "from_path"
+                else "this agent does not read __consumer_offsets (--source admin), so it does not know the partition"
             )
+            warn(f"Error: {why}; --bootstrap-server asks a broker")
             ctx.exit(1)
         _print(
             {"group": group, "partition": partition, "partitions": None, "partitioner": None, **_NO_BROKER}, output

@@ -153,7 +153,7 @@ class GroupView(Struct, frozen=True):
     @property
     def is_sampled(self) -> bool:
         """Whether it is looked at through the Admin API (`agent.core.shadow.sampled`), and stands in no log."""
-        return self.coordinator_partition == UNKNOWN_NUMBER
+        return self.generations_skipped == UNKNOWN_NUMBER
 
     @property
     def partitions(self) -> int:

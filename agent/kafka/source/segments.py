@@ -266,7 +266,7 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
             return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
         if not path.is_dir():
             came = "a file of another kind" if path.exists() else "nothing"
-            raise SourcePathError(f"{path}: expected a .log segment or a directory, got {came}")
+            raise SourcePathError(f"{path}: expected a .log segment, an .ndjson file or a directory, got {came}")
         # A name that goes on (`-delete`, `-future`, `-stray`) is a directory the broker no longer counts in.
         numbered = {number: child for child in path.iterdir() if (number := _number(child)) is not None}
         # A broker may write its own `.log` files beside them.

@@ -37,8 +37,8 @@ def went(cause: str, members: int = 1) -> str:
 
 
 def is_sampled(form: Mapping[str, Any]) -> bool:
-    """Whether a group (its form) is looked at through the Admin API: nothing tells its generation and its place."""
-    return form["generation"] < 0 and form.get("coordinator_partition", 0) is None
+    """Whether a group (its form) is looked at through the Admin API: nothing tells how often rebalances failed."""
+    return form.get("generations_skipped", 0) is None
 
 
 def is_simple(form: Mapping[str, Any]) -> bool:

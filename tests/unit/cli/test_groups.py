@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,19 @@ def test_coordinator_of_a_group_that_files_or_an_agent_have() -> None:
             assert "no group 'nope'" in unknown.stderr
             assert kshadow("coordinator", "g", *source, "--offsets-partitions", "7").exit_code == 2
         assert kshadow("coordinator", "g", "--agent", url, "--from", SEGMENTS).exit_code == 2
+
+
+def test_a_segment_beside_its_directory_lacks_the_partition_alone(tmp_path: Path) -> None:
+    form = json.loads(kshadow("describe", "fraud-848", "--from", SEGMENTS, "-o", "json").stdout)
+    (segment,) = Path(SEGMENTS, f"__consumer_offsets-{form['coordinator_partition']}").glob("*.log")
+    alone = shutil.copy(segment, tmp_path)
+    told = kshadow("describe", "fraud-848", "--from", alone, "-o", "json")
+    assert json.loads(told.stdout) == {**form, "coordinator_partition": None}
+    result = kshadow("coordinator", "fraud-848", "--from", alone)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "Error: no name of a directory (__consumer_offsets-N) tells the partition; --bootstrap-server asks a broker\n"
+    )
 
 
 @pytest.mark.usefixtures("process")

@@ -11,7 +11,7 @@ from agent.core.protocol.states import GroupType
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Rebalanced
 from agent.presentation.json_views import group_json
-from agent.presentation.narrative.phrases import may_have_rebalanced
+from agent.presentation.narrative.phrases import is_sampled, is_simple, may_have_rebalanced
 from tests import examples
 from tests.unit.core.shadow.histories import histories
 from tests.unit.presentation.narrative import made as m
@@ -29,7 +29,7 @@ FORMS: list[tuple[str, dict[str, Any], bool]] = [
     ("8: but where it never rebalanced it did not of late", {"group_type": "share", "rebalances": 0}, False),
     ("9: a type of a later version", {"group_type": "news"}, True),
     ("10: looks see members change between two that show the same state",
-     {"generation": -1, "coordinator_partition": None}, True),
+     {"generation": -1, "generations_skipped": None}, True),
     ("11: nobody knows since when it is so", {"state_since_ms": -1}, True),
     ("12: it changed since then", {"state_since_ms": T0 + 1, "rebalances": 0}, True),
 ]  # fmt: skip
@@ -38,6 +38,11 @@ FORMS: list[tuple[str, dict[str, Any], bool]] = [
 @pytest.mark.parametrize(("why", "own", "may_have"), FORMS)
 def test_whether_a_form_leaves_room_for_a_rebalance(why: str, own: dict[str, Any], may_have: bool) -> None:
     assert may_have_rebalanced(m.form(**{"rebalances": 3, **own}), T0 + 1) is may_have
+
+
+def test_a_group_that_only_commits_is_told_as_that_whatever_partition_it_is_in() -> None:
+    form = m.form(generation=-1, members=[], coordinator_partition=None)
+    assert (is_simple(form), is_sampled(form)) == (True, False)
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
