@@ -83,6 +83,11 @@ def report(
     one = groups[0] if len(groups) == 1 else None
     recorders = GroupRecorders(groups) if is_with_whatif else None
     with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False, tables=True) as answers:
+        if not answers.now_ms and answers.group_names():
+            raise click.UsageError(
+                f"expected records with times, got none {answers.where}: a report is of a time range; kshadow "
+                "explain tells what happened without"
+            )
         since_ms, until_ms = query.range_ms(answers)
         problems: list[str] = []
         if logs is not None:

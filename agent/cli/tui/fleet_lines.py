@@ -194,7 +194,7 @@ def status_line(it: SourceStatus, fleet: Fleet | None, width: int) -> Line:
     since = "" if old is None else f" · {short_age(old)} old"
     right: list[Piece]
     if not it.live:
-        when = "" if it.as_of_ms is None else f" of {clock(it.as_of_ms)} UTC"
+        when = "" if not it.as_of_ms else f" of {clock(it.as_of_ms)} UTC"
         right = [(f"◼ still picture{when} ", "info")]
     elif it.failure is not None:
         right = [((f"◌ not ready{since} " if it.not_ready else f"✖ AWAY{since} "), "bad")]

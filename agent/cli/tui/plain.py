@@ -59,7 +59,8 @@ def change_line(it: Change) -> str:
 def summary(fleet: Fleet, where: str, *, live: bool) -> list[str]:
     """How it is, the worst first."""
     health = f" Source: {fleet.health}." if fleet.health else ""
-    when = f"at {timestamp(fleet.at_ms)} UTC" if live else f"a still picture of {timestamp(fleet.at_ms)} UTC"
+    time = f"{timestamp(fleet.at_ms)} UTC" if fleet.at_ms else "an unknown time"
+    when = f"at {time}" if live else f"a still picture of {time}"
     out = [f"kshadow watch {display_text(where)}, {when}.{health}"]
     worst = [severity_rank(event) for event in fleet.findings]
     by = [(severity, worst.count(severity.rank)) for severity in reversed(Severity)]

@@ -114,7 +114,7 @@ class Poller:
 
     def _seed(self, now: Fleet, groups: Sequence[JsonView]) -> list[Change]:
         """What happened shortly before the first look, of those groups where something did."""
-        since_ms = now.at_ms - RECENT_MS
+        since_ms = max(now.at_ms - RECENT_MS, 0)  # what has no time did not happen shortly before
         busy = [now.by_key[key_of(form)] for form in groups if may_have_rebalanced(form, since_ms)]
         busy.sort(key=lambda row: -(row.state_since_ms or 0))
         out = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +15,8 @@ from agent.cli.tui.plain import watch_as_lines
 from agent.cli.tui.poller import Poller
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.serving.server import serving
-from tests.unit.cli.running import SEGMENTS, kshadow, lines, spawn
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, ndjson, spawn
+from tests.unit.cli.test_decode import line
 from tests.unit.cli.tui import made
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
@@ -134,6 +136,14 @@ def test_files_are_told_once() -> None:
     assert second == "6 groups, 1 open finding: 1 info."
     assert rest[0] == "geo-stream: Empty, no members, no partitions, 2 rebalances in the last 10 min"
     assert rest[1].startswith("geo-stream: info: session_timeout, as of 07:28:46: 1 session timed out within 1 h: ")
+
+
+def test_records_without_times_are_of_no_time(tmp_path: Path) -> None:
+    log = Log().add(b.classic_group(1, b.member("m"))).add(b.classic_group(2, b.member("m"), b.member("n")))
+    path = ndjson(tmp_path / "timeless.ndjson", *(line(it.key, it.value) for it in log.records))
+    first, second, *rest = lines(kshadow("watch", "--from", path, "--plain"))
+    assert first.endswith(f"{path}, a still picture of an unknown time.")
+    assert (second, rest) == ("1 group, no open findings.", ["1 group without trouble: 1 Stable."])
 
 
 @pytest.mark.usefixtures("process")

@@ -9,6 +9,9 @@ import pytest
 
 from tests import SHARED
 from tests.unit.cli.running import SEGMENTS, kshadow, ndjson
+from tests.unit.cli.test_decode import line
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
 from tests.unit.presentation.report.reading import checked
 from tests.unit.serving.routes.replayed import Replayed, of_path, served
 
@@ -83,3 +86,11 @@ def test_what_is_wrong_is_said_and_has_its_exit_code(tmp_path: Path) -> None:
     result = kshadow("report", "--from", damaged, "--out", out)
     assert result.exit_code == 1
     assert "Problems in the data" in checked(out.read_text(encoding="utf-8")).text
+
+
+def test_records_without_times_are_no_report(tmp_path: Path) -> None:
+    records = Log().add(b.classic_group(1, b.member("m"))).records
+    timeless = ndjson(tmp_path / "t.ndjson", *(line(it.key, it.value) for it in records))
+    result = kshadow("report", "--from", timeless, "--out", out := tmp_path / "r.html")
+    assert (result.exit_code, result.stdout, out.exists()) == (2, "", False)
+    assert f"expected records with times, got none in {timeless}" in result.stderr
