@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from agent.cli.options import Decorator, option
+from agent.cli.output import warn
 from agent.cli.tables import Column
 from agent.core.causes import Cause
 
@@ -127,6 +128,8 @@ def sort_rows(
         field = _field((names or {}).get(name.lower(), name), [seen for seen, _ in out], columns)
         known = [it for it in out if _value(it[0], field) is not None]
         unknown = [it for it in out if _value(it[0], field) is None]
+        if unknown and not known:
+            warn(f"(--sort-by {name}: no row has a value)")
         out = sorted(known, key=lambda it: _order(_value(it[0], field)), reverse=direction == "desc") + unknown
     return [row for _, row in out]
 

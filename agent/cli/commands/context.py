@@ -172,7 +172,7 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
                 value = {**entry.get("property", {}), **dict(value)}
             entry[key] = os.path.abspath(value) if key in PATHS and value != "-" else value
         if is_new and not given:
-            raise ContextError(f"expected --agent URL or --bootstrap-server HOST:PORT: where is {name}?")
+            raise ContextError(f"expected --agent URL, --bootstrap-server HOST:PORT or --from PATH: where is {name}?")
         contexts.entries[name] = check_entry(entry)
         if "agent" in given:
             checked_url(given["agent"])

@@ -79,11 +79,14 @@ def demo(
     from agent.config.values import parse_address
     from agent.tools.demo.monitoring import MonitoringError
     from agent.tools.embedded import EmbeddedError
+    from agent.tools.embedded.jars import DEFAULT_VERSION, VERSION
 
     try:
         at = parse_address(listen)
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
+    if kafka_version is not None and not VERSION.fullmatch(kafka_version):
+        raise click.UsageError(f"--kafka-version: expected one such as {DEFAULT_VERSION}, got {kafka_version!r}")
     chosen = find_programs(prometheus, alertmanager) if with_stack else None
     teller = Teller()
     saw: SimpleQueue[list[DiagnosisOutput]] = SimpleQueue()

@@ -53,10 +53,11 @@ def findings(
 ) -> None:
     """List the open findings, or those of a range.
 
-    Without --since and --until: the findings that are open now (with --from: at the end of the files). With them: all
-    that were open at some time in the range. SINCE is when the condition of a finding began to hold, UNTIL when it
-    was resolved. AS OF is when the summary of an open one was written: as it opened or grew worse, not anew with each
-    case. A finding about the cluster has no group.
+    Without --since and --until: the findings that are open now (with --from: with the last record that the files
+    have of the group's partition; what is due later is not known to have happened). With them: all that were open at
+    some time in the range. SINCE is when the condition of a finding began to hold, UNTIL when it was resolved. AS OF
+    is when the summary of an open one was written: as it opened or grew worse, not anew with each case. A finding
+    about the cluster has no group.
 
     \b
     Examples:

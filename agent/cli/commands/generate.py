@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,12 +48,13 @@ are removed when their session timeout is over (--session-timeout)."""
 
 
 def parse_range(text: str) -> IntegerRange:
-    """A whole number, or two with a dash between; whether the bounds can be is seen when they are used."""
+    """A whole number, or two with a dash between, the lower one first; from 1 on."""
     least, _, most = text.partition("-")
-    try:
-        return IntegerRange(int(least), int(most or least))
-    except ValueError:
-        raise ValueError(f"expected a number or two (5, 1-30), got {text[:100]!r}") from None
+    with suppress(ValueError):
+        bounds = IntegerRange(int(least), int(most or least))
+        if 1 <= bounds.least <= bounds.most:
+            return bounds
+    raise ValueError(f"expected a number of 1 or more, or two, the lower one first (5, 1-30), got {text[:100]!r}")
 
 
 def parse_weight(text: str) -> tuple[str, float]:

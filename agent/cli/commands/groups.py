@@ -51,6 +51,8 @@ def groups(
 ) -> None:
     """List the groups.
 
+    LAG is what an agent knows; kshadow lag asks the brokers for the lag of one group.
+
     With --follow a group is printed again when its state, generation, members or partitions change. A deleted group
     is Dead.
 

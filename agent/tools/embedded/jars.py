@@ -30,9 +30,11 @@ NEWEST_TOOLS = "4.3.1"
 """The newest Kafka whose command line tools are published. They ask brokers by the protocol, so they serve newer
 ones, too."""
 
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+"""How a version of Kafka looks."""
+
 _CORE = ivy.CORE
 _TOOLS = ivy.TOOLS
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
 _OTHER_WAY = "or unpack a Kafka release and set KAFKA_HOME to its directory"
 
 
@@ -83,7 +85,7 @@ def fetch_tools(
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    if not _VERSION.fullmatch(version):
+    if not VERSION.fullmatch(version):
         raise JarsUnavailableError(f"a Kafka version looks like {DEFAULT_VERSION}, not like {version!r}")
     return tuple(map(int, version.split(".")))
 

@@ -71,7 +71,7 @@ def test_a_life(here: Here) -> None:
     [
         (["set", "a", "-X", "sasl.password=hunter2"], "sasl.password='${SASL_PASSWORD}'"),  # 1
         (["set", "a", "--agent", "http://me:hunter2@h"], "KSHADOW_AGENT_PASSWORD"),  # 2
-        (["set", "a"], "expected --agent URL or --bootstrap-server HOST:PORT"),  # 3
+        (["set", "a"], "expected --agent URL, --bootstrap-server HOST:PORT or --from PATH"),  # 3
         (["set", "a b", "--agent", "http://h"], "a name of letters, digits"),  # 4
         (["set", "a", "--agent", "http://h", "--unset", "agent-use"], "did you mean 'agent-user'?"),  # 5
         (["use", "prdo"], "did you mean 'prod'?"),  # 6

@@ -103,6 +103,12 @@ def test_replay_has_the_same() -> None:
     assert {(it["group"], it["type"]) for it in map(json.loads, lines(result))} == {("ads-eos", "rebalance")}
 
 
+def test_what_no_row_has_sorts_nothing() -> None:
+    result = kshadow("groups", "--from", SEGMENTS, "--sort-by", "lag:desc", "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "(--sort-by lag: no row has a value)\n")
+    assert [it["group"] for it in json.loads(result.stdout)] == [it["group"] for it in rows("groups")]
+
+
 def test_tables_sort_by_what_they_show() -> None:
     table = lines(
         kshadow("timeline", "pricing-poll", "--from", SEGMENTS, "--event", "rebalance", "--sort-by", "cost")

@@ -120,6 +120,12 @@ def test_a_stack_without_prometheus_is_refused_before_anything_starts(tmp_path, 
     assert "--stack needs Prometheus, and no prometheus is on PATH" in refused.stderr
 
 
+def test_what_is_no_version_is_wrong_usage():
+    refused = CliRunner().invoke(cli, ["demo", "--kafka-version", "4"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--kafka-version: expected one such as 4.4.0, got '4'" in refused.stderr
+
+
 def test_alertmanager_may_be_missing(tmp_path, monkeypatch, capsys):
     program = tmp_path / "prometheus"
     program.touch(0o755)
