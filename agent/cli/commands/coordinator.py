@@ -71,6 +71,7 @@ def coordinator(
         _print(_by_its_name(group, server, properties, offsets_partitions, group_partitioner), output)
         return
     from agent.cli.answers import find_group
+    from agent.kafka.source.ndjson import is_ndjson
 
     with open_source(ctx, group) as answers:
         partition = find_group(answers, group)["coordinator_partition"]
@@ -82,6 +83,8 @@ def coordinator(
             )
             warn(f"Error: {why}; --bootstrap-server asks a broker")
             ctx.exit(1)
+        if asked == "from_path" and partition == 0 and is_ndjson(ctx.params["from_path"]):
+            warn("(that is what the lines say: one that names no partition counts as of partition 0)")
         _print(
             {"group": group, "partition": partition, "partitions": None, "partitioner": None, **_NO_BROKER}, output
         )

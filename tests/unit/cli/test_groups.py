@@ -13,7 +13,7 @@ from agent.cli.data_source import source_errors_reported
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.kafka.source.errors import SourceDenied, SourcePathError
 from agent.kafka.source.unpacking import MAX_UNPACKED_BYTES
-from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, ndjson, on_terminal
 from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.source.test_unpacking import bomb
@@ -216,6 +216,13 @@ def test_coordinator_of_a_group_that_files_or_an_agent_have() -> None:
             assert "no group 'nope'" in unknown.stderr
             assert kshadow("coordinator", "g", *source, "--offsets-partitions", "7").exit_code == 2
         assert kshadow("coordinator", "g", "--agent", url, "--from", SEGMENTS).exit_code == 2
+
+
+def test_lines_need_not_name_a_partition(tmp_path: Path) -> None:
+    path = ndjson(tmp_path / "x.ndjson", line(*b.new_group("g")))
+    told = kshadow("coordinator", "g", "--from", path, "-o", "json")
+    assert json.loads(told.stdout)["partition"] == 0
+    assert told.stderr == "(that is what the lines say: one that names no partition counts as of partition 0)\n"
 
 
 def test_a_segment_beside_its_directory_lacks_the_partition_alone(tmp_path: Path) -> None:
