@@ -60,10 +60,13 @@ _GROUP_SHAPE: dict[str, type | UnionType] = {
     "generation": int,
     "state_since_ms": int,
     "last_commit_ms": int | None,
+    "partitions": int,
+    "rebalances": int,
+    "coordinator_partition": int | None,
 }
 _STALE_SHAPE: dict[str, type | UnionType] = {"since_ms": int, "group": str | None, "transactional_ids": list}
 _LIST_SHAPES: dict[str, dict[str, type | UnionType]] = {
-    "members": {"member_id": str, "assignment": dict},
+    "members": {"member_id": str, "subscription": list, "assignment": dict},
     "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int | None, "lag": int | None},
     "anomalies": {"kind": str, "message": str, "offset": int, "at_ms": int},
 }
@@ -135,8 +138,10 @@ class AgentClient(Answers):
         url, form = self._get(path)
         if form == _NO_GROUP:
             return None
-        if not _is_group(form) or not all(
-            _is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items()
+        if (
+            not _is_group(form)
+            or not all(_is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items())
+            or not all(isinstance(held, list) for it in form["members"] for held in it["assignment"].values())
         ):
             self._fail_unexpected(url, "a group")
         answer: JsonObject = form

@@ -176,7 +176,7 @@ def _shown(row: Row) -> Row:
     seconds = row["lag_seconds"]
     return {
         **row,
-        "lag_seconds": f"≥ {seconds:g}" if row["lag_seconds_at_least"] else seconds,
+        "lag_seconds": f"≥ {seconds:g}" if seconds is not None and row["lag_seconds_at_least"] else seconds,
         "committed": iso_time(row["committed_ms"]),
         "member": row["client_id"] if row["client_id"] else row["member_id"],
         "lag_note": _TEXTS.get(note, note),

@@ -366,6 +366,9 @@ ROW = {
     "generation": 1,
     "state_since_ms": 1,
     "last_commit_ms": 1,
+    "partitions": 0,
+    "rebalances": 0,
+    "coordinator_partition": 7,
 }
 
 # 1-14: what is no kshadow agent, or no longer this version's.
@@ -399,6 +402,26 @@ def test_others_that_listen(code: int, body: bytes, said: str) -> None:
             assert raw(result.stderr) == []
 
 
+MEMBER = {"member_id": "m", "subscription": [], "assignment": {}}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        *({name: it} for name in ("partitions", "rebalances", "coordinator_partition") for it in ("x", [1])),
+        *({"members": [{**MEMBER, **it}]} for it in ({"subscription": 5}, {"assignment": {"t": 5}})),
+    ],
+    ids=str,
+)
+def test_a_group_of_another_kind_is_another_programs(own: dict[str, object]) -> None:
+    form = {**ROW, "members": [MEMBER], "offsets": [], "anomalies": [], **own}
+    with answering(200, json.dumps(form).encode()) as url:
+        for command in ("members", "coordinator", "assign"):
+            result = kshadow(command, "g", "--agent", url)
+            assert (result.exit_code, result.stdout) == (3, "")
+            assert "no kshadow agent, or one of another version" in result.stderr
+
+
 @pytest.mark.parametrize(("code", "body"), [(404, b"nope"), (200, b"[]")])
 def test_watch_ends_where_others_listen_from_the_start(code: int, body: bytes) -> None:
     with answering(200, b"[]", paths={"/api/v1/status": (code, body)}) as url:
@@ -410,7 +433,8 @@ def test_watch_ends_where_others_listen_from_the_start(code: int, body: bytes) -
 
 def test_a_fields_type_that_no_table_expects() -> None:
     """More than the shape asks is shown as it comes."""
-    form = {**ROW, "members": [{"member_id": "m", "assignment": {"t": ["x", 1]}}], "offsets": [], "anomalies": []}
+    member = {"member_id": "m", "subscription": [5], "assignment": {"t": ["x", 1]}}
+    form = {**ROW, "members": [member], "offsets": [], "anomalies": []}
     with answering(200, json.dumps(form).encode()) as url:
         result = kshadow("members", "g", "--agent", url)
         assert (result.exit_code, "t[x,1]" in result.stdout) == (0, True)

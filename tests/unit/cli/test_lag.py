@@ -103,7 +103,7 @@ def test_an_agent_knows(agent: Lagging) -> None:
 
 
 def test_a_lag_whose_age_is_not_known_is_not_hidden_by_others() -> None:
-    agent = Lagging(a_log(), {0: {"lag": 0, "lag_seconds": 0.0}, 1: {"lag": 9}})
+    agent = Lagging(a_log(), {0: {"lag": 0, "lag_seconds": 0.0}, 1: {"lag": 9, "lag_seconds_at_least": True}})
     with serving(agent) as url:
         text = lines(kshadow("lag", GROUP, "--agent", url))
     assert text[-1].split() == ["t", "4", "9", "-", "2"]
