@@ -7,9 +7,9 @@ forgotten, kept on disk and given back without the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, count
+from itertools import chain
 from operator import attrgetter
 from sys import getsizeof
 from typing import Any, ClassVar, NamedTuple
@@ -70,12 +70,10 @@ EventForm = Transition | Event | bytes
 class RecentEvent:
     """One event that is remembered. Its form may change, and what it says does not."""
 
-    __slots__ = ("at_ms", "form", "is_finding", "number", "size")
+    __slots__ = ("at_ms", "form", "is_finding", "size")
 
     def __init__(self, at_ms: int, form: EventForm, is_finding: bool) -> None:
         self.at_ms, self.form, self.is_finding = at_ms, form, is_finding
-        self.number = 0
-        """The how many-th it is; those of before have none."""
         self.size = _one_size[estimated_bytes(form)]
         """What it takes at most, in whatever form, by estimate."""
 
@@ -97,11 +95,21 @@ class RecentEvent:
         return encoded
 
 
-_size_of: Callable[[RecentEvent], int] = attrgetter("size")
+_size_of: Callable[[RecentEvent | GroupEvents], int] = attrgetter("size")
 
 
-def _bytes_of(items: Iterable[RecentEvent]) -> int:
+def _bytes_of(items: Iterable[RecentEvent | GroupEvents]) -> int:
     return sum(map(_size_of, items))
+
+
+class GroupEvents(list[RecentEvent]):
+    """The events of one group, in their order, and what they take."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, events: Iterable[RecentEvent] = ()) -> None:
+        super().__init__(events)
+        self.size = _bytes_of(self)
 
 
 def _json(event: Event) -> bytes:
@@ -190,7 +198,7 @@ class PartitionRecentEvents:
 
     STATE: ClassVar = StateFields(
         {
-            "groups": dict[str | None, list[RecentEvent]],
+            "groups": dict[str | None, GroupEvents],
             "complete_since": dict[str | None, int],
             "all_complete_since": int | None,
             "open": dict[OpenKey, RecentEvent],
@@ -201,7 +209,7 @@ class PartitionRecentEvents:
     __slots__ = ("all_complete_since", "complete_since", "findings_complete_since", "groups", "open")
 
     def __init__(self) -> None:
-        self.groups: dict[str | None, list[RecentEvent]] = {}
+        self.groups: dict[str | None, GroupEvents] = {}
         self.complete_since: dict[str | None, int] = {}
         """Of groups whose older events were let go: from when on these are all."""
         self.all_complete_since: int | None = None
@@ -225,6 +233,7 @@ class PartitionRecentEvents:
         since = 1 + (newest_ms if clock_ms is None else min(newest_ms, clock_ms))
         since = self.complete_since[group] = max(since, self.complete_since.get(group, since))
         for item in kept[:number]:
+            kept.size -= item.size
             if item.is_finding:
                 self._let_go_finding(item)
         del kept[:number]
@@ -274,7 +283,7 @@ class PartitionRecentEvents:
         for name, complete_since, (times, are_findings, forms) in groups:
             if not len(times) == len(forms) == len(are_findings) > 0:
                 raise ValueError("expected columns of one length")
-            events = out.groups[name] = list(map(RecentEvent, times, forms, are_findings))
+            events = out.groups[name] = GroupEvents(map(RecentEvent, times, forms, are_findings))
             for event, form in zip(events, forms, strict=True):
                 _check_event(form)
                 if event.is_finding:
@@ -321,7 +330,8 @@ class RecentEvents:
         self.bytes = 0
         """What the events take, by estimate."""
         self._open = self._open_bytes = 0
-        self._numbers = count(1)
+        self._groups: dict[GroupKey, GroupEvents] = {}
+        """The groups of all partitions, that of which something came last at the end."""
 
     def __len__(self) -> int:
         return sum(map(len, self.partitions.values()))
@@ -361,20 +371,21 @@ class RecentEvents:
         self._note_open(place.drop_open(key))
 
     def _keep(self, number: int | None, group: str | None, item: RecentEvent) -> PartitionRecentEvents:
-        place = None if group is None else number
-        item.number = next(self._numbers)
+        key = place, _ = None if group is None else number, group
         partition = self.partitions.get(place)
         if partition is None:
             partition = self.partitions[place] = PartitionRecentEvents()
-        kept = partition.groups.get(group)
+        kept = self._groups.pop(key, None)
         if kept is None:
-            kept = partition.groups[group] = []
+            kept = partition.groups[group] = GroupEvents()
             if partition.all_complete_since is not None:
                 partition.complete_since[group] = partition.all_complete_since
+        self._groups[key] = kept
         kept.append(item)
+        kept.size += item.size
         self.bytes += item.size
         if len(kept) > self._per_group * (1 + SLACK):
-            self._cut(place, group, len(kept) - self._per_group)
+            self._cut(key, len(kept) - self._per_group)
         if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
         return partition
@@ -383,7 +394,8 @@ class RecentEvents:
         """Give back what a partition told, in place of what is there."""
         self.forget(partition)
         self.partitions[partition] = kept
-        self.bytes += _bytes_of(kept.items())
+        self._groups |= {(partition, group): events for group, events in kept.groups.items()}
+        self.bytes += _bytes_of(kept.groups.values())
         self._note_open(OpenFindings(len(kept.open), _bytes_of(kept.open.values())))
         if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
@@ -392,7 +404,9 @@ class RecentEvents:
         """Drop what one partition told: its records are to be read anew, or by somebody else."""
         gone = self.partitions.pop(partition, None)
         if gone is not None:
-            self.bytes -= _bytes_of(gone.items())
+            for group, events in gone.groups.items():
+                del self._groups[partition, group]
+                self.bytes -= events.size
             self._note_open(OpenFindings(-len(gone.open), -_bytes_of(gone.open.values())))
 
     def timeline(self, group: str) -> tuple[EventSelection, int | None]:
@@ -424,70 +438,49 @@ class RecentEvents:
         _, events_since = self.timeline(group)
         return None if events_since is None else min(since, events_since)
 
-    def _cut(self, place: int | None, group: str | None, number: int) -> None:
+    def _cut(self, key: GroupKey, number: int) -> None:
         """Drop the oldest events of a group."""
-        partition = self.partitions[place]
-        self.bytes -= _bytes_of(partition.groups[group][:number])
-        partition.cut(group, number, None if place is None else self._clock_ms(place))
+        (place, group), kept = key, self._groups[key]
+        self.bytes -= kept.size
+        self.partitions[place].cut(group, number, None if place is None else self._clock_ms(place))
+        self.bytes += kept.size
+        if not kept:
+            del self._groups[key]
 
     def _cut_all(self) -> None:
         """Drop the oldest events of the groups that have most, down to one level for all of them, or for all but
         those of which something came last (`RECENT_GROUPS`). What an event says of its time has no say in that, nor
         what other groups do, as long as there is room for one event of each."""
-        sizes = {
-            (place, group): _bytes_of(kept)
-            for place, partition in self.partitions.items()
-            for group, kept in partition.groups.items()
-        }
-        for (place, group), most in self._shares(sizes).items():
-            kept, size, number = self.partitions[place].groups[group], sizes[place, group], 0
-            while size > most and number < len(kept) - 1:
+        sizes = sorted(map(_size_of, self._groups.values()), reverse=True)
+        level, of_recent = _level(sizes, self.bytes - self._total_bytes), self._total_bytes / RECENT_GROUPS
+        if level < of_recent:
+            level = _level(sizes, self.bytes - self._total_bytes / 2)
+        # One event of each is kept, however large: tens of thousands that have no other are not gone through.
+        over = [(key, kept) for key, kept in self._groups.items() if kept.size > level and len(kept) > 1]
+        left = self._total_bytes - self.bytes + sum(kept.size - max(level, kept[-1].size) for _, kept in over)
+        for key, kept in reversed(over):
+            most = max(level, min(kept.size, of_recent))
+            left -= max(most - max(level, kept[-1].size), 0)
+            size, number = kept.size, 0
+            while size > (level if left < 0 else most) and number < len(kept) - 1:
                 size -= kept[number].size
                 number += 1
             if number:
-                self._cut(place, group, number)
-        if self.bytes > self._total_bytes:
-            for place, group in sorted(sizes, key=self._newest_number):
-                if self.bytes <= self._total_bytes:
-                    break
-                self._cut(place, group, len(self.partitions[place].groups[group]))
-
-    def _newest(self, key: GroupKey) -> RecentEvent:
-        place, group = key
-        return self.partitions[place].groups[group][-1]
-
-    def _newest_number(self, key: GroupKey) -> int:
-        return self._newest(key).number
-
-    def _shares(self, sizes: Mapping[GroupKey, int]) -> dict[GroupKey, float]:
-        """How much each group with more than that may keep."""
-        level, of_recent = _level(sizes.values(), self._total_bytes), self._total_bytes / RECENT_GROUPS
-        if level >= of_recent:
-            return {key: level for key, size in sizes.items() if size > level}
-        level = _level(sizes.values(), self._total_bytes / 2)
-        shares = {key: level for key, size in sizes.items() if size > level}
-        # One event of each is kept, however large.
-        least = {key: max(level, self._newest(key).size) for key in shares}
-        left = self._total_bytes - sum(sizes.values()) + sum(sizes[key] - it for key, it in least.items())
-        for key in sorted(shares, key=self._newest_number, reverse=True):
-            share = min(sizes[key], of_recent)
-            left -= max(share - least[key], 0)
-            if left < 0:
+                self._cut(key, number)
+        for key in list(self._groups):
+            if self.bytes <= self._total_bytes:
                 break
-            shares[key] = share
-        return shares
+            self._cut(key, len(self._groups[key]))
 
 
-def _level(sizes: Iterable[int], total: float) -> float:
-    """The largest share of `total` where no size gets more than that, nor more than it is."""
-    left = total
-    ascending = sorted(sizes)
-    for at, size in enumerate(ascending):
-        share = left / (len(ascending) - at)
-        if size > share:
-            return share
-        left -= size
-    return left
+def _level(descending: Sequence[int], excess: float) -> float:
+    """Down to where the largest of these sizes are cut, so that all of them are less by `excess`."""
+    left = -excess
+    for number, size in enumerate(descending):
+        if left >= number * size and number:
+            return left / number
+        left += size
+    return left / len(descending)
 
 
 class EventSelection:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,11 @@ from agent.core.events.recent import (
     MAX_BYTES,
     MAX_OPEN_BYTES,
     MAX_OPEN_FINDINGS,
+    RECENT_GROUPS,
+    SLACK,
     PartitionRecentEvents,
     RecentEvents,
+    estimated_bytes,
 )
 from agent.core.shadow.transitions import (
     GroupDeleted,
@@ -132,6 +138,87 @@ def test_in_a_cluster_of_many_groups_those_keep_theirs_of_which_something_came_l
     assert all(len(times(recent, f"g{number}")) >= 15 for number in range(500))
     assert all(times(recent, f"g{number}")[-1] == 2 for number in range(500, 8_000))
     assert times(recent, "storm")[-15:] == list(range(885, 900))
+
+
+def test_what_groups_keep_that_lose_nothing_costs_nothing() -> None:
+    """A group that is cut again and again, beside few others and beside many: cuts went through all of them."""
+    few, many = (calls_of_cuts(beside) for beside in (10, 1_000))
+    print(few, many)
+    assert many < 1.1 * few
+
+
+def calls_of_cuts(beside: int) -> int:
+    """How many functions are called as a group's events are kept and cut, beside so many groups of one event each."""
+    recent = RecentEvents(per_group=10_000, total_bytes=3_000 * EVENT_BYTES)
+    recent.observe(emptied(f"g{number}", number) for number in range(beside))
+    noted, calls = recent.note(emptied("noisy", at) for at in range(6_000)), count()
+    sys.setprofile(lambda *_: next(calls) and None)
+    try:
+        recent.keep(noted)
+    finally:
+        sys.setprofile(None)
+    assert 1_900 < len(recent.partitions[7].groups["noisy"]) < 3_300
+    return next(calls)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=150),
+    st.sampled_from((3, 12, 40, 3 * RECENT_GROUPS)),
+    st.integers(1, 20),
+)
+def test_what_is_dropped_is_what_the_rule_says(written: list[tuple[int, bool]], events: int, most: int) -> None:
+    recent = RecentEvents(per_group=20, total_bytes=events * EVENT_BYTES)
+    kept: dict[str, list[Transition]] = {}
+    for at, (number, is_long) in enumerate(written):
+        name = f"g{number % most}"
+        position = LogPosition(7, at, T0 + at)
+        event = MemberLeft(position, name, "classic", 1, long_member(at)) if is_long else emptied(name, at)
+        recent.observe([event])
+        kept[name] = [*kept.pop(name, []), event]
+        if len(kept[name]) > 20 * (1 + SLACK):
+            del kept[name][:-20]
+        if sum(map(size_of, kept.values())) > events * EVENT_BYTES * (1 + SLACK):
+            cut_by_the_rule(kept, events * EVENT_BYTES)
+        assert recent.bytes == sum(map(size_of, kept.values()))
+    assert {name: times(recent, name) for name in kept} == {
+        name: [it.at.timestamp_ms - T0 for it in its] for name, its in kept.items()
+    }
+
+
+def cut_by_the_rule(kept: dict[str, list[Transition]], total: int) -> None:
+    """As slowly as it is said: the groups come in the order of their newest events."""
+    sizes, of_recent = {name: size_of(its) for name, its in kept.items()}, total / RECENT_GROUPS
+    level = share_of_each(sizes.values(), total)
+    most = dict.fromkeys(kept, level)
+    if level < of_recent:
+        level = share_of_each(sizes.values(), total / 2)
+        least = {name: max(level, size_of(its[-1:])) for name, its in kept.items() if sizes[name] > level}
+        most, left = dict.fromkeys(kept, level), total - sum({**sizes, **least}.values())
+        for name in reversed([*kept]):
+            if name in least:
+                more = min(sizes[name], of_recent)
+                left -= max(more - least[name], 0)
+                if left < 0:
+                    break
+                most[name] = more
+    for name, its in kept.items():
+        while size_of(its) > most[name] and len(its) > 1:
+            del its[0]
+    for name in [*kept]:
+        if sum(map(size_of, kept.values())) > total:
+            del kept[name]
+
+
+def share_of_each(sizes: Iterable[int], total: float) -> float:
+    left = [*sorted(sizes)]
+    while left and left[0] * len(left) <= total:
+        total -= left.pop(0)
+    return total / len(left) if left else total
+
+
+def size_of(events: Iterable[Transition]) -> int:
+    return sum(map(estimated_bytes, events))
 
 
 def long_member(number: int) -> Member:
