@@ -17,7 +17,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from enum import Enum
 from functools import cache, partial
-from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from msgspec import Meta, Struct
@@ -325,15 +324,10 @@ class Forms:
             forms = [self.of(_substituted(declared[name], parameters)) for name in cls._fields]
             return _row(cls, forms, cls._fields)
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
-        pack_all = _pack_all(forms)
-        read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
         put_together: Callable[[Any, Any, Unpacking], Any] | None = None
         restored = getattr(cls, "after_restore", None)
         is_whole = make is None and issubclass(cls, Struct)
         make = make or partial(cls.__new__, cls)
-
-        def pack(it: Any, to: Packing) -> Any:
-            return pack_all(read(it), to)
 
         def unpack(plain: Any, by: Unpacking, it: Any = None) -> Any:
             nonlocal put_together
@@ -349,7 +343,7 @@ class Forms:
 
         layout = ",".join(f"{it.name}:{form.layout}" for it, form in zip(stored.fields, forms, strict=True))
         plain = generic(tuple, *(form.plain for form in forms))
-        return Form(plain, f"({layout})", pack, unpack)
+        return Form(plain, f"({layout})", _packer([f".{it.name}" for it in stored.fields], forms), unpack)
 
 
 def _substituted(annotation: Any, parameters: Mapping[Any, Any]) -> Any:
@@ -360,16 +354,23 @@ def _substituted(annotation: Any, parameters: Mapping[Any, Any]) -> Any:
     return annotation[tuple(parameters[it] for it in variables)] if variables and get_args(annotation) else annotation
 
 
-def _pack_all(forms: Sequence[Form]) -> Pack:
-    changed = [(number, form.pack) for number, form in enumerate(forms) if not form.is_plain]
-    if not changed:
-        return lambda values, to: tuple(values)
+def _packer(parts: Sequence[str], forms: Sequence[Form]) -> Pack:
+    """Makes the tuple of an object's parts, each in its form. `parts`: what stands behind the object to name them.
 
-    def pack(values: Any, to: Packing) -> Any:
-        out = list(values)
-        for number, one in changed:
-            out[number] = one(out[number], to)
-        return tuple(out)  # a list is a burden for the garbage collector, a tuple of numbers and texts is none
+    A list would be a burden for the garbage collector, a tuple of numbers and texts is none. Compiled as `_restorer`
+    is, since it is done under the lock: an image has forty objects of each group of one member."""
+    pack_it: Pack | None = None
+
+    def pack(it: Any, to: Packing) -> Any:
+        nonlocal pack_it
+        if pack_it is None:
+            known = {f"p{number}": form.pack for number, form in enumerate(forms)}
+            values = (
+                f"it{part}" if form.is_plain else f"p{number}(it{part}, to)"
+                for number, (part, form) in enumerate(zip(parts, forms, strict=True))
+            )
+            pack_it = eval(f"lambda it, to: ({''.join(f'{value}, ' for value in values)})", known)
+        return pack_it(it, to)
 
     return pack
 
@@ -390,13 +391,6 @@ def _unpack_all(forms: Sequence[Form]) -> Unpack:
         return out
 
     return unpack
-
-
-def _getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
-    """Reads attributes of an object, as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda it: [getattr(it, name) for name in names]
 
 
 def _frozen(cls: type) -> bool | None:
@@ -450,7 +444,8 @@ def _row(cls: Any, forms: Sequence[Form], names: Sequence[str] = ()) -> Form:
     labels = names or [""] * len(forms)
     layout = ",".join(f"{name}:{form.layout}" for name, form in zip(labels, forms, strict=True))
     plain = generic(tuple, *(form.plain for form in forms))
-    return Form(plain, f"({layout})", _pack_all(forms), lambda value, by: make(unpack_all(value, by)))
+    pack = _packer([f"[{number}]" for number in range(len(forms))], forms)
+    return Form(plain, f"({layout})", pack, lambda value, by: make(unpack_all(value, by)))
 
 
 def _by_reference(cls: type, form: Form) -> Form:
