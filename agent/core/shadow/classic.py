@@ -380,11 +380,11 @@ class ClassicGroup:
     ) -> dict[tuple[str, int], int]:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
         one member before the next gives them to another. What that gives to nobody is of a topic that was deleted;
-        or, if it is committed, its owner had missed the round before, and there is one more."""
+        or, if it is committed, or nothing is, its owner had missed the round before, and there is one more."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         is_connect = self.group_type is GroupType.CONNECT
-        may_wait = is_connect or any(changes)
+        may_wait = is_connect or any(changes) or not offsets.count(self.name)
         waits = {it for it in self._withheld if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)

@@ -243,7 +243,8 @@ def cooperative_rounds(*, deleted: bool) -> list[Rebalanced]:
     """Nobody comes or goes: of two topics nobody gets the second any more, the first grows, and there is the second
     again; after the first generation each of them."""
     log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0], "u": [0]}, topics=["t", "u"])))
-    log.add(b.commit("u", 0, at_ms=log.now_ms))
+    for topic in ("t", "u"):
+        log.add(b.commit(topic, 0, at_ms=log.now_ms))
     if deleted:
         log.add(b.uncommit("u", 0))
     for generation, t, u in ((2, [0], []), (3, [0], []), (4, [0, 1], []), (5, [0, 1], [0])):
