@@ -373,18 +373,27 @@ class ClassicGroup:
     def _forgotten_topics(self, old: Mapping[str, Member], offsets: CommittedOffsets) -> set[str]:
         """Topics that nobody has any more, and of which nothing is committed: as of those that were deleted."""
         gone = _held_topics(old) - _held_topics(self.members)
-        return gone and gone - {topic for topic, _ in offsets.slots(self.name)}
+        if not gone or not self._commits(offsets):
+            return set()
+        return gone - {topic for topic, _ in offsets.slots(self.name)}
+
+    def _commits(self, offsets: CommittedOffsets) -> bool:
+        """Whether the group is known to commit, so that a topic of which nothing is committed says something; also
+        where all that it had committed went with its topics."""
+        is_followed = offsets.moved.is_followed(self.name)
+        return bool(offsets.count(self.name)) or is_followed or self.pace.usual_ms is not None
 
     def _newly_withheld(
         self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition, offsets: CommittedOffsets
     ) -> dict[tuple[str, int], int]:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
         one member before the next gives them to another. What that gives to nobody is of a topic that was deleted;
-        or, if it is committed, or nothing is, its owner had missed the round before, and there is one more."""
+        or, if it is committed, or the group commits nothing, its owner had missed the round before, and there is
+        one more."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         is_connect = self.group_type is GroupType.CONNECT
-        may_wait = is_connect or any(changes) or not offsets.count(self.name)
+        may_wait = is_connect or any(changes) or not self._commits(offsets)
         waits = {it for it in self._withheld if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)

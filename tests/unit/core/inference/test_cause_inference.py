@@ -262,6 +262,31 @@ def test_a_cooperative_group_whose_topic_was_deleted() -> None:
     assert rounds[-1].stopped_partition_ms == 0
 
 
+def test_a_cooperative_group_whose_only_topic_was_deleted() -> None:
+    """All that it had committed is gone; that it commits was seen when `b-1` came."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"u": [0]}, topics=["u"], owned={})))
+    for _ in range(10):
+        log.add(b.commit("u", 0, at_ms=log.now_ms))
+    a_has, a_had, idle = (
+        b.member(name, held, topics=["u"], owned=owned)
+        for name, held, owned in (("a-1", {"u": [0]}, {"u": [0]}), ("a-1", {}, {"u": [0]}), ("b-1", {}, {}))
+    )
+    log.add(b.classic_group(2, a_has, idle)).add(b.uncommit("u", 0))
+    for generation, held in ((3, a_had), (4, a_had), (5, a_had), (6, a_has)):
+        log.add(b.classic_group(generation, held, idle, state_ms=log.now_ms + 60_000), after_ms=60_000)
+    *_, third, fourth, fifth, sixth = [it for it in log.replayed()[1] if isinstance(it, Rebalanced)]
+    told = [it.inferred.cause for it in (third, fourth, fifth, sixth)]
+    assert told == ["partitions_changed", "cooperative_followup", "leader_rejoined", "partitions_changed"]
+    assert sixth.stopped_partition_ms == 0
+
+
+def test_of_a_cooperative_group_that_commits_nothing_no_topic_is_said_to_be_deleted() -> None:
+    """A round may have taken it back."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0], "u": [0]}, topics=["t", "u"])))
+    log.add(b.classic_group(2, b.member("a-1", {"t": [0]}, topics=["t", "u"], owned={"t": [0], "u": [0]})))
+    assert last_rebalance(log).inferred.cause == "leader_rejoined"
+
+
 def test_a_cooperative_group_that_gives_nobody_a_topic_that_is_committed() -> None:
     rounds = cooperative_rounds(deleted=False)
     assert [it.inferred.cause for it in rounds] == ["leader_rejoined", *["cooperative_followup"] * 3]
