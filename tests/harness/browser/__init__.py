@@ -1,9 +1,8 @@
 """A real browser for tests: the system's Chromium, driven by playwright.
 
-One browser for all tests (the fixture `browser`), one `opened(...)` a page: each has a context of its own, so
-nothing is
-shared but the process. `Seen` is what the page did behind our back; `axe` says what would shut people out. Without a
-Chromium the fixture skips, and says so; `KSHADOW_CHROMIUM` names another than those on PATH.
+One browser for all tests (the fixture `browser`), one `opened(...)` a page: each has a context of its own, so nothing
+is shared but the process. `Seen` is what the page did behind our back; `axe` says what would shut people out. Without
+a Chromium the fixture skips, and says so; `KSHADOW_CHROMIUM` names another than those on PATH.
 
     def test_it(browser: Browser) -> None:
         with opened(browser, url, width=360, scheme="dark") as (page, seen):

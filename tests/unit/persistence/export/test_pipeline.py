@@ -144,8 +144,8 @@ def test_a_stop_tells_whether_anything_is_lost(tmp_path: Path, with_spool: bool,
     made = ExportPipeline([down, up], spool=SpoolSettings(tmp_path, "c") if with_spool else None)
     made.start()
     made.put(events(0, 30))
+    until(lambda: up.got == list(range(30)))
     assert made.stop(0.5) is is_kept
-    assert up.got == list(range(30))
 
 
 def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
