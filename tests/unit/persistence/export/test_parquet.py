@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from agent.core.events.events import Event
 from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
+from agent.persistence.export import parquet_sink
 from agent.persistence.export.columns import COLUMNS, row_to_event
 from agent.persistence.export.encoded_event import EncodedEvent, encode_event
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
@@ -177,6 +178,19 @@ def test_a_line_that_is_no_event_is_refused_and_the_others_are_written(tmp_path:
     ((line, reason),) = ParquetSink(str(tmp_path)).write(broken)
     assert (line, reason) == (broken[1], "no event: TypeError")
     assert [it["offset"] for it in read(tmp_path)] == [0, 2]
+
+
+def test_a_file_is_made_in_parts_and_has_all_rows_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rows, all of a file at once would take ten times its JSON in memory. A part without any row is left out."""
+    batch = [*lines(event(number) for number in range(7))]
+    batch[2:4] = [it._replace(body=it.body.replace(b"{", b"[", 1)) for it in batch[2:4]]
+    monkeypatch.setattr(parquet_sink, "ROW_GROUP_BYTES", 2 * max(len(it.body) for it in batch) + 1)
+    refused = ParquetSink(str(tmp_path)).write(batch)
+    assert [it.event for it in refused] == batch[2:4]
+    assert [it["offset"] for it in read(tmp_path)] == [0, 1, 4, 5, 6]
+    (name,) = files(tmp_path)
+    made = pyarrow.parquet.ParquetFile(tmp_path / name).metadata
+    assert [made.row_group(number).num_rows for number in range(made.num_row_groups)] == [2, 2, 1]
 
 
 def test_files_are_by_date_and_the_same_batch_is_the_same_files(tmp_path: Path) -> None:
