@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import subprocess
@@ -74,7 +75,7 @@ class AgentProcess:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:  # the latter: killed as it answers
             return 0, str(error).encode()
 
     def json(self, path: str) -> Any:

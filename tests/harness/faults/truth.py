@@ -47,8 +47,8 @@ class Verdict:
     """Partitions whose state is not that of the replay."""
     records: int = 0
     said: str = ""
-    texts: Ids = field(default_factory=dict)
-    """Every event, told or expected."""
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    """Every event: as it is expected, where it is, and as it was told in other words."""
 
     def forgive_unexpected(self, told: Iterable[str]) -> None:
         """Events that are right although the log as it is now does not tell them: it did when they were told."""
@@ -65,7 +65,14 @@ class Verdict:
             f"events expected {self.expected}, seen {self.seen}, duplicated {self.duplicated}, missing"
             f" {len(self.missing)}, unexpected {len(self.unexpected)}, of other content {len(self.conflicting)}"
         )
-        return f"{self.name}: {self.records:,} records; {events}; {state}{'; ' if self.said else ''}{self.said}"
+        said = f"{self.name}: {self.records:,} records; {events}; {state}{'; ' if self.said else ''}{self.said}"
+        return "\n".join([said, *self._what_is_wrong()])
+
+    def _what_is_wrong(self) -> Iterator[str]:
+        for what in ("missing", "unexpected", "conflicting", "different"):
+            if found := getattr(self, what):
+                yield f"      {what}: {len(found)}, of them {found[:20]}"
+                yield from (f"        {text}" for it in found[:4] for text in self.texts.get(it, ()))
 
 
 def canonical(event: Mapping[str, object]) -> str:
@@ -211,7 +218,9 @@ def judge(
         seen.setdefault(str(event["event_id"]), set()).add(canonical(event))
         count += 1
     verdict.seen, verdict.duplicated = len(seen), count - len(seen)
-    verdict.texts = {event_id: min(texts) for event_id, texts in seen.items()} | expected
+    verdict.texts = {it: [text] for it, text in expected.items()}
+    for event_id, texts in seen.items():
+        verdict.texts.setdefault(event_id, []).extend(sorted(texts - {expected.get(event_id)}))
     verdict.missing = sorted(expected.keys() - seen.keys())
     verdict.unexpected = sorted(seen.keys() - expected.keys())
     verdict.conflicting = sorted(

@@ -1,0 +1,35 @@
+"""What the scenes are judged by, without a broker."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+from tests.harness.faults.agents import AgentProcess
+from tests.harness.faults.truth import Verdict
+
+
+def test_a_verdict_shows_each_wording_of_an_event() -> None:
+    texts = {"3-7-ab": ['{"members":2}', '{"members":3}']}
+    verdict = Verdict("play", expected=1, conflicting=["3-7-ab"], texts=texts)
+    first, *rest = str(verdict).splitlines()
+    assert first.startswith("play: 0 records; events expected 1")
+    assert [line.strip() for line in rest] == ["conflicting: 1, of them ['3-7-ab']", '{"members":2}', '{"members":3}']
+
+
+def test_an_agent_that_is_killed_as_it_answers_has_not_answered(tmp_path: Path) -> None:
+    """Else the thread that scrapes ends, and nothing is looked at from then on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        agent = AgentProcess(tmp_path, port=server.getsockname()[1])
+
+        def answer_in_part() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+
+        answering = threading.Thread(target=answer_in_part)
+        answering.start()
+        assert agent.groups(10.0) == set()
+        answering.join(10)
