@@ -149,18 +149,21 @@ class SessionSettingsWatch(BackgroundThread):
         self._denied = False
 
     def ask(self) -> None:
-        """Ask the brokers. Where they do not answer it stays as it was."""
+        """Ask the brokers. Where they do not answer it stays as it was, and the next look asks again."""
         try:
             asked = fetch_session_settings(self._conf)
         except KafkaException as error:
-            if untold := untold_types(self._told):
-                self._say(unknown_phrase(untold, error.args[0]))
-            return
-        self.known.of_brokers = {**asked, **self._told}
-        self._say(_known_phrase(self.known.of_brokers))
+            if unknown := untold_types(self.known.of_brokers):
+                self._say(unknown_phrase(unknown, error.args[0]))
+            if error.args[0].code() not in _DENIED:
+                return
+        else:
+            self.known.of_brokers = {**asked, **self._told}
+            self._say(_known_phrase(self.known.of_brokers))
+        self._next_s = time.monotonic() + EVERY_S
+        self._asked.clear()
 
     def _run(self) -> None:
-        self._next_s = time.monotonic() + EVERY_S
         while True:
             try:
                 self.look(time.monotonic())
@@ -172,8 +175,6 @@ class SessionSettingsWatch(BackgroundThread):
     def look(self, now_s: float) -> None:
         """Ask of groups that are new, or of all again when it is time. Raises `KafkaException`."""
         if now_s >= self._next_s:
-            self._next_s = now_s + EVERY_S
-            self._asked.clear()
             self.ask()
         groups = [it for it in self._groups() if can_be_asked(it[0])]
         self._asked.intersection_update(groups)

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.shadow.transitions import MemberLeft, Transition
-from agent.kafka.admin_api.session_settings import SessionSettingsWatch, fetch_session_settings
+from agent.kafka.admin_api.session_settings import LOOK_S, SessionSettingsWatch, fetch_session_settings
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -174,6 +174,21 @@ def test_what_a_classic_group_would_have_counts_for_whatif(live: Live) -> None:
     said = "session timeout is 6 s and the heartbeat interval 500 ms (from the brokers or the command line)"
     result = kshadow("whatif", *asked, "--protocol", "consumer")
     assert said in result.stdout, result.stdout + result.stderr
+
+
+def test_brokers_that_did_not_answer_are_asked_again_with_the_next_look(live: Live) -> None:
+    """A replica that was not answered as it started judged by Kafka's default for ten minutes, and others did not."""
+    watch = SessionSettingsWatch(live.conf, {}, list)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agent.kafka.admin_api.session_settings.ASK_S", 0.5)
+        live.broker.pause()
+        try:
+            watch.look(0.0)
+        finally:
+            live.broker.resume()
+    assert watch.known.of_brokers == {}
+    watch.look(LOOK_S)
+    assert watch.known.of_brokers["consumer"] == BROKERS
 
 
 def test_without_the_right_the_default_is_assumed_and_that_is_said(
