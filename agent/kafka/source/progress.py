@@ -70,7 +70,9 @@ class PartitionProgress(Struct):
     reached: bool = False
     is_current: bool = False
     error: SourceError | None = None
+    # As of the last probe: `end` is asked for between probes, too.
     _probed_position: int = -1
+    _probed_end: int = 0
 
     def __post_init__(self) -> None:
         self.reached = self.is_current = self.position >= self.target
@@ -92,8 +94,8 @@ class PartitionProgress(Struct):
 
         It does when the end that was known at the last probe is still ahead, and not one record came since.
         """
-        stalled = self._probed_position == self.position < self.end
-        self._probed_position, self.end = self.position, end
+        stalled = self._probed_position == self.position < self._probed_end
+        self._probed_position, self._probed_end, self.end = self.position, end, end
         return stalled
 
     def behind_records(self, high_watermark: int) -> int:

@@ -98,7 +98,9 @@ def test_stalled_is_an_end_ahead_and_not_one_record_from_probe_to_probe():
     progress.advance(12)
     assert not progress.check_stalled(12)
     assert not progress.check_stalled(12)
+    progress.end = 15  # asked for between two probes
     assert not progress.check_stalled(15)  # written since; ours only from the next probe on
+    assert progress.check_stalled(15)
 
 
 def test_behind_is_by_whichever_end_is_known_to_be_later():
