@@ -38,10 +38,11 @@ PAGE_BYTES = 4096
 _ROW_BYTES = 24
 """What an event takes beside its payload, about."""
 
+_FIRST = "locking_mode=EXCLUSIVE"
+"""Before anything is read: then there is no shared memory file, so network file systems will do, and a full disk."""
+_OF_NEW = (f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL")
+"""To set these where they are set already is a write."""
 _PRAGMAS = (
-    f"page_size={PAGE_BYTES}",
-    "auto_vacuum=INCREMENTAL",
-    "locking_mode=EXCLUSIVE",  # no shared memory file, so network file systems will do
     "journal_mode=WAL",
     "synchronous=NORMAL",  # safe from corruption; `handle` makes safe from loss
     "journal_size_limit=4194304",
@@ -336,7 +337,9 @@ class Spool:
 
     def _connect(self) -> None:
         self._database = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
-        for pragma in _PRAGMAS:
+        self._database.execute(f"PRAGMA {_FIRST}").fetchall()
+        is_new = self._database.execute("PRAGMA page_count").fetchone() == (0,)
+        for pragma in (*_OF_NEW, *_PRAGMAS) if is_new else _PRAGMAS:
             self._database.execute(f"PRAGMA {pragma}").fetchall()
         self._database.executescript(_TABLES)
         self.wanted, self._end = self._database.execute("SELECT wanted, end FROM bounds").fetchone()

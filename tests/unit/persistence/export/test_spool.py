@@ -142,6 +142,20 @@ def test_a_full_disk_takes_nothing_and_nothing_is_torn(tmp_path: Path) -> None:
     spool.close()
 
 
+def test_who_was_killed_goes_on_where_the_disk_is_full(tmp_path: Path) -> None:
+    """Nothing is written until there is something to write, and no other file is made."""
+    spool = open_spool(tmp_path / "spool")
+    assert spool.append(0, payloads(0, 10)) == 10
+    left = Path(shutil.copytree(tmp_path / "spool", tmp_path / "left"))
+    spool.close()
+    files = {it.name: it.stat().st_size for it in left.iterdir()}
+    assert files.keys() == {"lock", "spool.sqlite", "spool.sqlite-wal"}
+    again = open_spool(left)
+    assert {it.name: it.stat().st_size for it in left.iterdir()} == files
+    assert drained(again) == payloads(0, 10)
+    again.close()
+
+
 @pytest.fixture
 def large(tmp_path: Path) -> tuple[Path, list[bytes]]:
     """A directory with 200 events of a quarter of a page, and nobody at it."""
