@@ -46,6 +46,8 @@ GROUPS_AT_ONCE, PAUSE_S = 200, 1.0
 
 _DENIED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
+_MISSING = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT)
+
 _OF_GROUP: Any = 8
 """Kafka's `ConfigSource` of what is set for a group itself: librdkafka has no name for it, and gives the number."""
 
@@ -190,8 +192,9 @@ class SessionSettingsWatch(BackgroundThread):
             self._say_denied(answers.values())
             for group in some:
                 self._take(group, answers[group[0]], found)
-            self._asked.update(some)
-        self.known.of_groups = {group: it for group, it in found.items() if group in self._asked}
+            self._asked.update(it for it in some if not _is_missing(answers[it[0]]))
+        there = set(groups)
+        self.known.of_groups = {group: it for group, it in found.items() if group in there}
 
     def _take(
         self,
@@ -223,6 +226,11 @@ class SessionSettingsWatch(BackgroundThread):
         if text != self._said:
             self._said = text
             log.info("%s", text)
+
+
+def _is_missing(answer: Entries | KafkaError) -> bool:
+    """Whether nobody answered: then it is asked again with the next look."""
+    return isinstance(answer, KafkaError) and answer.code() in _MISSING
 
 
 def _known_phrase(known: SessionSettings) -> str:

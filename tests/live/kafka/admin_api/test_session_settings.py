@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,19 +177,32 @@ def test_what_a_classic_group_would_have_counts_for_whatif(live: Live) -> None:
     assert said in result.stdout, result.stdout + result.stderr
 
 
-def test_brokers_that_did_not_answer_are_asked_again_with_the_next_look(live: Live) -> None:
-    """A replica that was not answered as it started judged by Kafka's default for ten minutes, and others did not."""
-    watch = SessionSettingsWatch(live.conf, {}, list)
+@contextmanager
+def unanswered(live: Live) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agent.kafka.admin_api.session_settings.ASK_S", 0.5)
         live.broker.pause()
         try:
-            watch.look(0.0)
+            yield
         finally:
             live.broker.resume()
-    assert watch.known.of_brokers == {}
+
+
+def test_brokers_that_did_not_answer_are_asked_again_with_the_next_look(live: Live) -> None:
+    """A replica that was not answered as it started judged by Kafka's default for ten minutes, and others did not."""
+    groups = [(QUICK, "consumer")]
+    watch = SessionSettingsWatch(live.conf, {}, lambda: groups)
+    with unanswered(live):
+        watch.look(0.0)
+    assert (watch.known.of_brokers, watch.known.of_groups) == ({}, {})
     watch.look(LOOK_S)
     assert watch.known.of_brokers["consumer"] == BROKERS
+    assert watch.known.of_groups == {groups[0]: OWN}
+    groups.append((CLASSIC, "consumer"))
+    with unanswered(live):
+        watch.look(2 * LOOK_S)
+    watch.look(3 * LOOK_S)
+    assert watch.known.of_groups == dict.fromkeys(groups, OWN)
 
 
 def test_without_the_right_the_default_is_assumed_and_that_is_said(
