@@ -538,12 +538,12 @@ class EpochGroup:
 
     def _activities(self, members: Iterable[Member], offsets: CommittedOffsets) -> dict[str, CommitActivity]:
         """By member id, what each committed."""
-        committing = map(self._as_committing, members)
+        committing = self._as_committing(list(members), offsets)
         return self._pace.commit_activities(self.name, committing, offsets, across_owners=True)
 
-    def _as_committing(self, member: Member) -> Member:
-        """The member with the partitions for which it commits as its assignment."""
-        return member
+    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
+        """The members with the partitions for which they commit as their assignments."""
+        return members
 
     def _expired(self) -> frozenset[str]:
         """Ids of the members that left for a restart and did not come back. A static member may die, too, or leave
@@ -620,6 +620,17 @@ class ConsumerGroup(EpochGroup):
     }
 
     stable = CONSUMER_MEMBER_STABLE
+
+    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
+        """Topics go by their names, also where no position was first committed with the topic's id: those of before
+        the brokers were upgraded."""
+        if all(topic in it.subscription for it in members for topic in it.assignment):
+            return members
+        named = {uuid_text(topic_id): topic for topic_id, topic in offsets.topic_ids(self.name).items()}
+        return [
+            replace(it, assignment={named.get(topic, topic): held for topic, held in it.assignment.items()})
+            for it in members
+        ]
 
     @property
     def protocol(self) -> str | None:
@@ -794,13 +805,14 @@ class StreamsGroup(EpochGroup):
             for it in (() if value is None else value.subtopologies)
         }
 
-    def _as_committing(self, member: Member) -> Member:
+    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
         """A task reads, and commits, its partition of each topic of its subtopology."""
-        read: dict[str, set[int]] = {}
-        for subtopology, tasks in member.assignment.items():
-            for topic in self._sources.get(subtopology, ()):
-                read.setdefault(topic, set()).update(tasks)
-        return replace(member, assignment={topic: tuple(sorted(it)) for topic, it in read.items()})
+        for member in members:
+            read: dict[str, set[int]] = {}
+            for subtopology, tasks in member.assignment.items():
+                for topic in self._sources.get(subtopology, ()):
+                    read.setdefault(topic, set()).update(tasks)
+            yield replace(member, assignment={topic: tuple(sorted(it)) for topic, it in read.items()})
 
     def _read_epoch_record(self, value: Any) -> None:
         self.validated_topology_epoch = value.validated_topology_epoch

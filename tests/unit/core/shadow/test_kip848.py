@@ -288,6 +288,21 @@ def test_how_a_static_member_went(
     assert (left.inferred.cause, left.inferred.evidence["kind"]) == (cause, evidence)
 
 
+def test_commits_of_before_the_brokers_were_upgraded_name_their_topics_later() -> None:
+    """The id comes with a position's newest commit, not with its first."""
+    log = Log().add(*(b.commit("t", number) for number in PARTITIONS))
+    script = ModernScript(CONSUMER, GROUP)
+    log.add(*script.join("a-1"), *script.heartbeat("a-1"), *script.join("b-1"), *script.heartbeat("a-1"))
+    log.add(*script.heartbeat("a-1"), *script.heartbeat("b-1"))
+    for _ in range(20):
+        at_ms = log.now_ms + 1_000
+        log.add(*(b.commit("t", it, at_ms=at_ms, id_of_topic=b.topic_id("t"), version=4) for it in range(6)))
+    log.add(*script.leave("b-1"), after_ms=45_000)
+    (left,) = of(log.replayed()[1], MemberLeft)
+    assert left.inferred is not None
+    assert (left.inferred.cause, left.inferred.evidence["gap_ms"] is None) == ("session_timeout", False)
+
+
 # 1-5: how a member went that was asked to give up partitions and did not, so long after that; its limit is 5 min.
 LATE_DEPARTURES = [
     (1, "the broker dropped it", 300_001, None, "rejoin_timeout"),
