@@ -26,7 +26,7 @@ from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
 from agent.common.text import printable_truncated
-from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
+from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_CLUSTER, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
 
 if TYPE_CHECKING:
     import ssl
@@ -108,8 +108,12 @@ class AgentClient(Answers):
         return made
 
     def ready(self) -> Health:
-        """`GET /api/v1/status`."""
+        """`GET /api/v1/status`: of one of several clusters what it says of that."""
         url, form = self._get("/api/v1/status")
+        clusters = form.get("clusters") if isinstance(form, dict) else None
+        if isinstance(clusters, dict) and self._cluster in clusters:
+            # What is asked of one cluster is not older for another's trouble.
+            form = clusters[self._cluster]
         if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
             self._fail_unexpected(url, "whether an agent is ready")
         self._health = Health(form["ready"], str(form.get("reason", "")))
@@ -250,7 +254,7 @@ class AgentClient(Answers):
             if error.code == 404 and said.startswith(NO_SUCH_GROUP):
                 self._unseen_reason = said.partition(NO_KNOWN_GROUP)[2] or None
                 return url, _NO_GROUP
-            advice = _ADVICE.get(error.code, "")
+            advice = "" if said == NO_SUCH_CLUSTER else _ADVICE.get(error.code, "")
             self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:
             self._fail_unexpected(url, "JSON", f"{self._came()} ({error})")

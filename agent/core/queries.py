@@ -17,6 +17,8 @@ NO_SUCH_GROUP = "no such group"
 """The error that the HTTP API answers where no group has that name."""
 NO_KNOWN_GROUP = f"{NO_SUCH_GROUP} is known: "
 """How that error begins where the group may be there all the same; why follows."""
+NO_SUCH_CLUSTER = "no such cluster"
+"""The error where the agent reads no cluster of that name."""
 
 
 class Health(Struct, frozen=True):

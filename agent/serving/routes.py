@@ -27,7 +27,14 @@ from agent import __version__
 from agent.common import clock
 from agent.common.sanitize import printable
 from agent.common.timespec import parse_range
-from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_GROUP, AmbiguousGroup, GroupQueries, Health
+from agent.core.queries import (
+    NO_KNOWN_GROUP,
+    NO_SUCH_CLUSTER,
+    NO_SUCH_GROUP,
+    AmbiguousGroup,
+    GroupQueries,
+    Health,
+)
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
@@ -169,7 +176,7 @@ class _Answers:
             cluster = request.query_params.get("cluster")
             queries = self._agent if cluster is None else self._agent.of_cluster(cluster)
             if queries is None:
-                return error_response(404, "no such cluster")
+                return error_response(404, NO_SUCH_CLUSTER)
             if not queries.has_caught_up:
                 # An agent that lost its broker later says what it knows.
                 return error_response(503, queries.ready().reason)

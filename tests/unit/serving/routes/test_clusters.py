@@ -136,7 +136,17 @@ def test_the_prompt_asks_one_by_its_name(command: str) -> None:
             rows = json.loads(kshadow("groups", "--agent", f"{url}?cluster=us", "-o", "json").stdout)
             assert [row["cluster"] for row in rows] == ["us"]
             none = kshadow(command, "a", "--agent", f"{url}?cluster=ap")
-            assert (none.exit_code, "no such cluster" in none.stderr) == (3, True)
+            assert (none.exit_code, none.stderr.endswith("404 Not Found: no such cluster\n")) == (3, True)
+
+
+def test_what_is_asked_of_one_is_not_older_for_anothers_trouble() -> None:
+    with running(cluster("eu", lambda: group("a")), cluster("us", lambda: Unreachable(()))) as all_:
+        until(lambda: all_.has_caught_up and NOWHERE in all_.ready().reason)
+        with served(all_) as url:
+            eu = kshadow("describe", "a", "--agent", f"{url}?cluster=eu")
+            assert (eu.exit_code, eu.stderr) == (0, "")
+            both = kshadow("describe", "a", "--agent", url)
+            assert (both.exit_code, NOWHERE in both.stderr) == (1, True)
 
 
 def test_findings_of_several_in_the_order_in_which_they_opened() -> None:
