@@ -156,11 +156,11 @@ class Fleet:
             found = self._sorted[sort] = _in_order(self.groups, key, backwards=sort.startswith("-"))
         return found
 
-    def of_cluster(self, cluster: str) -> Fleet:
-        """The groups and findings of one cluster."""
+    def of_cluster(self, cluster: str, ready: Health) -> Fleet:
+        """The groups and findings of one cluster, of which it is told whether they are whole and fresh."""
         groups = tuple(it for it in self.groups if it.cluster == cluster)
         findings = tuple(it for it in self.findings if it.get("cluster") == cluster)
-        return Fleet(self.at_ms, self.version, self.ready, groups, findings)
+        return Fleet(self.at_ms, self.version, ready, groups, findings)
 
 
 def _in_order(

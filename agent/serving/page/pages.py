@@ -54,7 +54,7 @@ class Pages:
             return self._answer(request, self._waiting(self._agent, wanted.cluster))
         fleet = self._fleets.current()
         if wanted.cluster is not None:
-            fleet = fleet.of_cluster(wanted.cluster)
+            fleet = fleet.of_cluster(wanted.cluster, queries.ready())
         version = version_of(fleet, wanted)
         if _client_has(request, version):
             return self._unchanged(version)

@@ -147,6 +147,10 @@ def test_what_is_asked_of_one_is_not_older_for_anothers_trouble() -> None:
             assert (eu.exit_code, eu.stderr) == (0, "")
             both = kshadow("describe", "a", "--agent", url)
             assert (both.exit_code, NOWHERE in both.stderr) == (1, True)
+        with served(all_) as url, Client(base_url=url) as http:
+            for page in ("/", "/findings", "/groups/a"):
+                assert "not up to date" in http.get(page).text
+                assert "not up to date" not in http.get(page, params={"cluster": "eu"}).text
 
 
 def test_findings_of_several_in_the_order_in_which_they_opened() -> None:
