@@ -25,6 +25,12 @@ class OffsetReset(Struct, frozen=True):
     offset: int
     reason: str
 
+    def __str__(self) -> str:
+        return (
+            f"partition {self.partition}: offset {self.offset} is not in the log ({self.reason}); the partition is"
+            " read from its beginning again"
+        )
+
 
 class PartitionCountChanged(Struct, frozen=True):
     """The topic has another number of partitions than before; a reader of all has taken new ones in.
@@ -35,6 +41,12 @@ class PartitionCountChanged(Struct, frozen=True):
     before: int
     after: int
 
+    def __str__(self) -> str:
+        return (
+            f"the topic has {self.after} partitions, and had {self.before}: groups that get another"
+            " coordinator, once the brokers restart, are told twice, also as they were at their former one"
+        )
+
 
 class TopicRecreated(Struct, frozen=True):
     """The topic was deleted and made anew: it is another log now, which is read from its beginning.
@@ -44,6 +56,13 @@ class TopicRecreated(Struct, frozen=True):
 
     before: LogId
     after: LogId
+
+    def __str__(self) -> str:
+        return (
+            f"the topic was deleted and made anew (topic id {self.after.topic_id} in cluster"
+            f" {self.after.cluster_id}, before {self.before.topic_id} in {self.before.cluster_id}): it is read from"
+            " its beginning, and what was known of groups is dropped"
+        )
 
 
 ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated | PassedOver

@@ -3,14 +3,14 @@
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from agent.core.records import RawRecord
+from agent.core.records import LogId, RawRecord
 from agent.kafka.source import TOPIC
 from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
 from agent.kafka.source.columns import record_batches_of
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.kafka.source.health import ReaderHealth
 from agent.kafka.source.once import read_to_end
-from agent.kafka.source.progress import PartitionProgress
+from agent.kafka.source.progress import OffsetReset, PartitionCountChanged, PartitionProgress, TopicRecreated
 from agent.kafka.source.topic import TopicReader
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -228,3 +228,19 @@ def test_nobody_answers():
     reader.close()
     with pytest.raises(SourceUnreachable, match="Connection refused"):
         list(read_to_end(NOBODY, timeout_s=1))
+
+
+def test_news_for_the_log_is_told_in_words() -> None:
+    told = [
+        str(OffsetReset(3, 7, "Broker: Offset out of range")),
+        str(PartitionCountChanged(3, 6)),
+        str(TopicRecreated(LogId("c", "one"), LogId("c", "two"))),
+    ]
+    assert told == [
+        "partition 3: offset 7 is not in the log (Broker: Offset out of range); the partition is read from its"
+        " beginning again",
+        "the topic has 6 partitions, and had 3: groups that get another coordinator, once the brokers restart, are"
+        " told twice, also as they were at their former one",
+        "the topic was deleted and made anew (topic id two in cluster c, before one in c): it is read from its"
+        " beginning, and what was known of groups is dropped",
+    ]
