@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, NamedTuple, TextIO
@@ -36,6 +37,9 @@ MAX_CALL_SITES = 1_000
 """How many such places are remembered at a time: the oldest is forgotten."""
 MAX_CHAINED_EXCEPTIONS = 4
 """Exceptions of a chain that are told."""
+
+CLUSTER: ContextVar[str | None] = ContextVar("cluster", default=None)
+"""The cluster that log records are about, where a process reads several: each has it as a field."""
 
 _MORE = "…"
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -84,6 +88,8 @@ class LogHandler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it, unless its place has said enough. Details (`debug`) that someone asked for are not counted."""
+        if (cluster := CLUSTER.get()) is not None:
+            record.cluster = cluster
         now = time.monotonic()
         self._tell_suppressed(now)
         place = _call_site(record)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import ExitStack
+from contextvars import copy_context
 from typing import ClassVar
+
+
+def daemon_thread(name: str, target: Callable[..., object], *arguments: object) -> threading.Thread:
+    """A daemon thread, not started, in the context of whoever makes it: its log lines name the same cluster."""
+    return threading.Thread(target=copy_context().run, args=(target, *arguments), name=name, daemon=True)
 
 
 class BackgroundThread:
@@ -18,7 +25,7 @@ class BackgroundThread:
         """`name` is the thread's."""
         self._stop = threading.Event()
         """Set once the thread is to end."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = daemon_thread(name, self._run)
 
     @abstractmethod
     def _run(self) -> None:

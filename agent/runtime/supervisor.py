@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from agent.common.logs import CLUSTER
 from agent.common.pacing import growing_pauses
 from agent.common.threads import BackgroundThread
 from agent.core.events.samples import LagNote
@@ -63,7 +64,6 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster."""
         super().__init__(f"cluster {name or ''}")
         self.name = name
-        self._log_prefix = "" if name is None else f"cluster {name}: "
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
@@ -72,6 +72,8 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
 
     def _run(self) -> None:
         """Have an agent run until a stop is asked for."""
+        # Also of the threads that the agent makes.
+        CLUSTER.set(self.name)
         pauses = growing_pauses(*self._wait_s)
         was_waiting = False
         while not self._stop.is_set():
@@ -85,9 +87,9 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
                 # No trouble, and it may go on for days: told once, and looked for often.
                 wait_s = min(wait_s, TOPIC_WAIT_S)
                 if not was_waiting:
-                    log.warning("%s%s; waiting for it", self._log_prefix, self._reason)
+                    log.warning("%s; waiting for it", self._reason)
             else:
-                log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
+                log.warning("%s; trying again in %.0f s", self._reason, wait_s)
             was_waiting = self._awaits_topic
             self._stop.wait(wait_s)
 
@@ -113,7 +115,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         except Exception as error:
             # One cluster's trouble, whatever it is, must not end the others.
             self._reason = repr(error)
-            log.exception("%sthe agent", self._log_prefix)
+            log.exception("the agent")
         finally:
             self._end(made)
         return looks
@@ -124,7 +126,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         try:
             agent.stop()
         except Exception:
-            log.exception("%sstopping", self._log_prefix)
+            log.exception("stopping")
 
     # What others ask: as an agent answers, with the cluster's name in it.
 
@@ -138,7 +140,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         """Whether it is looked after: a broken agent is replaced without a restart."""
         if self._thread.is_alive():
             return Health(True, "reading" if self._agent is not None else self._reason)
-        return Health(False, f"{self._log_prefix}nobody looks after it")
+        return Health(False, f"{'' if self.name is None else f'cluster {self.name}: '}nobody looks after it")
 
     def ready(self) -> Health:
         """Whether its answers are whole and fresh."""

@@ -10,7 +10,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 import msgspec
 
 from agent.common.pacing import Backoff, Interval, StandstillDetector
+from agent.common.threads import daemon_thread
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, Refusal
 
 log = logging.getLogger("kshadow")
@@ -52,7 +52,7 @@ class AdminProcess:
             start_new_session=True,  # Ctrl-C is for us
             text=True,
         )
-        self._reader = threading.Thread(target=self._read, args=(wake,), name="observer-answers", daemon=True)
+        self._reader = daemon_thread("observer-answers", self._read, wake)
         self._reader.start()
         self._write(dict(conf))
 

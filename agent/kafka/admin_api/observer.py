@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from agent.common.pacing import Backoff, Interval
+from agent.common.threads import daemon_thread
 from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
@@ -87,7 +88,7 @@ class AdminObserver(EvidenceSource):
     def start(self, mirrored: MirrorQueries) -> None:
         """Begin to ask, in a thread."""
         self._comparison = comparer = MirrorComparison(mirrored, self._partitioner)
-        thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
+        thread = daemon_thread("observer", self._run, comparer)
         thread.start()
         self._thread = thread  # a stop may come at any time, and one that was not started cannot be joined
 

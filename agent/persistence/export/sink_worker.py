@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from agent.common import clock
 from agent.common.pacing import growing_pauses
+from agent.common.threads import daemon_thread
 from agent.persistence.export.buffer import EventBatch, EventBuffer
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
@@ -59,7 +60,7 @@ class SinkWorker:
         self._clocks: deque[tuple[int, LogClock]] = deque(maxlen=CLOCKS)
         """Each with the sequence of the first event that was put after it."""
         self._clock_ms = -CLOCK_EVERY_MS
-        self._thread = threading.Thread(target=self._run, name=f"history-{sink.name}", daemon=True)
+        self._thread = daemon_thread(f"history-{sink.name}", self._run)
 
     def start(self) -> None:
         """Begin to write, first what an earlier process left."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 import pytest
 from httpx import Client
 
+from agent.common.logs import LogHandler, TextFormatter
+from agent.common.threads import daemon_thread
 from agent.core.queries import AmbiguousGroup, Health
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
@@ -185,7 +189,28 @@ def test_one_that_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
         assert not us.readings().healthy
         assert us.alive() == Health(True, NOWHERE)
     assert all(it.stopped == 1 for it in tried)
-    assert f"cluster us: {NOWHERE}; trying again in 0 s" in caplog.text
+    assert f"{NOWHERE}; trying again in 0 s" in caplog.text
+
+
+def test_lines_of_the_log_name_the_cluster_that_they_are_about() -> None:
+    class Talking(Agent):
+        def start(self) -> None:
+            super().start()
+            thread = daemon_thread("talking", log.warning, "said in a thread")
+            thread.start()
+            thread.join()
+
+    log, stream = logging.getLogger("kshadow"), io.StringIO()
+    handler = LogHandler(stream)
+    handler.setFormatter(TextFormatter())
+    log.addHandler(handler)
+    try:
+        with running(cluster("eu", lambda: Talking(())), cluster("us", lambda: Unreachable(()))) as all_:
+            until(lambda: all_.has_caught_up and "trying again" in stream.getvalue())
+    finally:
+        log.removeHandler(handler)
+    assert 'said in a thread cluster="eu"\n' in stream.getvalue()
+    assert f'{NOWHERE}; trying again in 0 s cluster="us"\n' in stream.getvalue()
 
 
 def test_snapshots_that_cannot_be_opened_are_told_as_plainly(caplog: pytest.LogCaptureFixture) -> None:
@@ -215,7 +240,7 @@ def test_one_that_breaks_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
         until(lambda: [row["generation"] for row in all_.groups()] == [2, 1])
         assert all_.alive().ready
     assert (first.stopped, second.stopped) == (1, 1)
-    assert "cluster eu: the reader stopped: OSError()" in caplog.text
+    assert "the reader stopped: OSError()" in caplog.text
 
 
 def test_any_failure_is_one_clusters_own(caplog: pytest.LogCaptureFixture) -> None:
