@@ -251,9 +251,14 @@ class SupervisedClusters(ServedQueries):
         return Health(False, "; ".join(reasons)) if reasons else Health(True, "caught up")
 
     def status(self) -> JsonObject:
-        """Of each cluster whether it is ready, and why not."""
+        """Of each cluster whether it is ready, and why not; and what its agent tells of itself."""
         states = {name: cluster.ready() for name, cluster in self._clusters.items()}
-        return {"clusters": {name: {"ready": it.ready, "reason": it.reason} for name, it in states.items()}}
+        return {
+            "clusters": {
+                name: {"ready": it.ready, "reason": it.reason, **self._clusters[name].status()}
+                for name, it in states.items()
+            }
+        }
 
     def groups(self) -> list[JsonObject]:
         """Every group's row, by name, then in the order of the clusters."""

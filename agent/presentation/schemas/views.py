@@ -96,6 +96,20 @@ LAG_FIELDS = tuple(_LAG)
 MEMBER_LISTS = ("target", "standby_tasks", "warmup_tasks")
 """What only newer types of groups have."""
 
+_AGENT_STATUS: dict[str, Schema] = {
+    "cluster_id": nullable(TEXT),
+    "topic_id": nullable(TEXT),
+    "partitions": map_of(ref("partition_status")),
+    "snapshots": nullable(ref("snapshots_status")),
+    "history": {"anyOf": [array_of(ref("sink_status")), {"type": "null"}]},
+    "worries": described(array_of(TEXT), "What is not as it should be, while answers are whole and fresh."),
+    "quarantined": described(
+        array_of(ref("passed_over")),
+        "Records that could not be read, the newest hundred pieces: groups of their partitions may stand"
+        " otherwise than is told until their next records.",
+    ),
+}
+
 VIEW_DEFS: dict[str, Schema] = {
     "group": object_of(_GROUP, "One row of the groups.", optional=_GROUP_OPTIONAL),
     "quarantined_records": object_of(
@@ -236,25 +250,13 @@ VIEW_DEFS: dict[str, Schema] = {
             "ready": described(FLAG, "Whether answers are whole and fresh: as `/readyz`."),
             "reason": described(TEXT, "Why, or why not."),
             "uptime_s": RATIO,
-            "cluster_id": nullable(TEXT),
-            "topic_id": nullable(TEXT),
-            "partitions": map_of(ref("partition_status")),
-            "snapshots": nullable(ref("snapshots_status")),
-            "history": {"anyOf": [array_of(ref("sink_status")), {"type": "null"}]},
-            "worries": described(array_of(TEXT), "What is not as it should be, while answers are whole and fresh."),
-            "quarantined": described(
-                array_of(ref("passed_over")),
-                "Records that could not be read, the newest hundred pieces: groups of their partitions may stand"
-                " otherwise than is told until their next records.",
-            ),
+            **_AGENT_STATUS,
             "clusters": described(
-                map_of(object_of({"ready": FLAG, "reason": TEXT})), "By name, where the agent reads several clusters."
+                map_of(object_of({"ready": FLAG, "reason": TEXT, **_AGENT_STATUS}, optional=[*_AGENT_STATUS])),
+                "By name, where the agent reads several clusters: what comes after `uptime_s` where it reads one.",
             ),
         },
         "What an agent says of itself. What comes after `uptime_s` depends on what it reads.",
-        optional=[
-            "cluster_id", "topic_id", "partitions", "snapshots", "history", "worries", "quarantined",
-            "clusters",
-        ],
+        optional=[*_AGENT_STATUS, "clusters"],
     ),
 }  # fmt: skip

@@ -48,6 +48,13 @@ class Agent(Replayed):
         return Health(False, "the reader stopped: OSError()") if self.dies else super().alive()
 
 
+class Telling(Agent):
+    """One that tells something of itself."""
+
+    def status(self) -> dict[str, object]:
+        return {"kept": 3}
+
+
 class Unreachable(Agent):
     """A cluster that nobody answers for."""
 
@@ -79,7 +86,7 @@ def running(*clusters: ClusterSupervisor) -> Iterator[SupervisedClusters]:
 
 
 def test_together() -> None:
-    eu, us = Agent(of_path(SEGMENTS)), group("payments")
+    eu, us = Agent(of_path(SEGMENTS)), Telling(of_log(Log().add(b.new_group("payments"))))
     with running(cluster("eu", lambda: eu), cluster("us", lambda: us)) as all_:
         until(lambda: all_.ready().ready)
         assert all_.ready() == Health(True, "caught up")
@@ -96,7 +103,8 @@ def test_together() -> None:
         found = all_.findings(since_ms=0)
         assert found
         assert found == [{**it, "cluster": "eu"} for it in eu.findings(since_ms=0)]
-        assert all_.status() == {"clusters": {name: {"ready": True, "reason": "caught up"} for name in ("eu", "us")}}
+        ready = {"ready": True, "reason": "caught up"}
+        assert all_.status() == {"clusters": {"eu": ready, "us": {**ready, "kept": 3}}}
         with pytest.raises(TypeError):
             all_.readings()
     assert (eu.started, eu.stopped, us.started, us.stopped) == (1, 1, 1, 1)
@@ -299,10 +307,6 @@ def test_a_stop_waits_for_all_at_once() -> None:
 
 def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture) -> None:
     """Tried again and again as several are, and named nowhere, as one alone is not."""
-
-    class Telling(Agent):
-        def status(self) -> dict[str, object]:
-            return {"kept": 3}
 
     agent = Telling(of_path(SEGMENTS))
     made = cluster(None, lambda: Unreachable(()), lambda: agent)
