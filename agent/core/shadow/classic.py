@@ -80,7 +80,7 @@ class MigratedGroup(Protocol):
     rebalances: int
     generations_skipped: int
 
-    def departed_members(self) -> tuple[Member, ...]:
+    def departed_members(self, offsets: CommittedOffsets) -> tuple[Member, ...]:
         """Members that left with the migration."""
 
     def departures(self, at_ms: int, offsets: CommittedOffsets) -> Mapping[str, Departure]:
@@ -248,7 +248,7 @@ class ClassicGroup:
         self.notes = before.notes
         self.replay(value, at, offsets)
         self.left_before = tuple(
-            member for member in before.departed_members() if member.member_id not in self.members
+            member for member in before.departed_members(offsets) if member.member_id not in self.members
         )
         departures = before.departures(at.timestamp_ms, offsets)
         # The tombstones are of all members: those that stay may leave later, in another way.

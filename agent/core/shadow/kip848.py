@@ -8,7 +8,7 @@ are collected until the epoch, and come out with it as one rebalance.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from heapq import nsmallest
 from itertools import chain, repeat
@@ -464,7 +464,7 @@ class EpochGroup:
             # none is counted as skipped.
             lacking = epoch - previous - 1
             self.notes.add("generation_gap", f"epoch {epoch} follows {previous}: {lacking} not in the log", at)
-        left = self.departed_members()
+        left = self.departed_members(offsets)
         joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
         inferred = infer_epoch_change(
             joined,
@@ -473,7 +473,7 @@ class EpochGroup:
             at.timestamp_ms,
             seen_ms=self._pending.seen_ms,
             expired=self._expired(),
-            behind=self._behind(),
+            behind=self._behind(left),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
             is_first_seen=previous is None and epoch > FIRST_EPOCH + 1,
@@ -509,13 +509,13 @@ class EpochGroup:
         """Whether members left without an epoch after it: only a migration to a classic group writes that."""
         return bool(self._pending.left or self._vacated)
 
-    def departed_members(self) -> tuple[Member, ...]:
+    def departed_members(self, offsets: CommittedOffsets) -> tuple[Member, ...]:
         """The members that left since the last epoch."""
-        return (*self._pending.left, *self._vacated.values())
+        return tuple(self._named((*self._pending.left, *self._vacated.values()), offsets))
 
     def departures(self, at_ms: int, offsets: CommittedOffsets) -> dict[str, Departure]:
         """By member id, how those members left, if it was at `at_ms`."""
-        left = self.departed_members()
+        left = self.departed_members(offsets)
         activity = self._activities(left, offsets)
         return infer_epoch_departures(
             left,
@@ -523,7 +523,7 @@ class EpochGroup:
             at_ms,
             self._pending.seen_ms,
             self._expired(),
-            self._behind(),
+            self._behind(left),
             self.session,
             self.coordinator_change,
         )
@@ -533,16 +533,20 @@ class EpochGroup:
         if not (self._pending.left or self._vacated):
             return ()
         some = nsmallest(PARAMETERS.remaining_sampled, self.records.keys() - self._pending.joined.keys())
-        working = (it for name in some if (it := self._member(self.records[name], names)).partitions)
-        return self._activities(working, offsets).values()
+        working = [it for name in some if (it := self._member(self.records[name], names)).partitions]
+        return self._activities(self._named(working, offsets), offsets).values()
 
     def _activities(self, members: Iterable[Member], offsets: CommittedOffsets) -> dict[str, CommitActivity]:
         """By member id, what each committed."""
-        committing = self._as_committing(list(members), offsets)
+        committing = map(self._as_committing, members)
         return self._pace.commit_activities(self.name, committing, offsets, across_owners=True)
 
-    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
-        """The members with the partitions for which they commit as their assignments."""
+    def _as_committing(self, member: Member) -> Member:
+        """The member with the partitions for which it commits as its assignment."""
+        return member
+
+    def _named(self, members: Sequence[Member], offsets: CommittedOffsets) -> Sequence[Member]:
+        """The members with their topics by name, where the group's commits tell more names than other records."""
         return members
 
     def _expired(self) -> frozenset[str]:
@@ -550,11 +554,9 @@ class EpochGroup:
         for good (KIP-1092)."""
         return frozenset(it.member_id for it in self._vacated.values() if it.left_for_restart)
 
-    def _behind(self) -> frozenset[str]:
-        """Ids of the members that left since the last epoch and had not reached its target."""
-        return frozenset(
-            it.member_id for it in self.departed_members() if -1 < (it.member_epoch or 0) < self.target_epoch
-        )
+    def _behind(self, left: Iterable[Member]) -> frozenset[str]:
+        """Ids of those that had not reached the group's target when they left."""
+        return frozenset(it.member_id for it in left if -1 < (it.member_epoch or 0) < self.target_epoch)
 
     # Views.
 
@@ -621,9 +623,9 @@ class ConsumerGroup(EpochGroup):
 
     stable = CONSUMER_MEMBER_STABLE
 
-    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
-        """Topics go by their names, also where no position was first committed with the topic's id: those of before
-        the brokers were upgraded."""
+    def _named(self, members: Sequence[Member], offsets: CommittedOffsets) -> Sequence[Member]:
+        """A name is learned from a position's first commit; where that was before the brokers were upgraded, only
+        later ones have the topic's id."""
         if all(topic in it.subscription for it in members for topic in it.assignment):
             return members
         named = {uuid_text(topic_id): topic for topic_id, topic in offsets.topic_ids(self.name).items()}
@@ -805,14 +807,13 @@ class StreamsGroup(EpochGroup):
             for it in (() if value is None else value.subtopologies)
         }
 
-    def _as_committing(self, members: list[Member], offsets: CommittedOffsets) -> Iterable[Member]:
+    def _as_committing(self, member: Member) -> Member:
         """A task reads, and commits, its partition of each topic of its subtopology."""
-        for member in members:
-            read: dict[str, set[int]] = {}
-            for subtopology, tasks in member.assignment.items():
-                for topic in self._sources.get(subtopology, ()):
-                    read.setdefault(topic, set()).update(tasks)
-            yield replace(member, assignment={topic: tuple(sorted(it)) for topic, it in read.items()})
+        read: dict[str, set[int]] = {}
+        for subtopology, tasks in member.assignment.items():
+            for topic in self._sources.get(subtopology, ()):
+                read.setdefault(topic, set()).update(tasks)
+        return replace(member, assignment={topic: tuple(sorted(it)) for topic, it in read.items()})
 
     def _read_epoch_record(self, value: Any) -> None:
         self.validated_topology_epoch = value.validated_topology_epoch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -140,7 +142,13 @@ def test_what_the_last_kip_848_member_had_stood_still_until_the_rebalance_after_
     log.add(*classic.rebalance(classic.members))
     assert of(log.replayed()[1], Rebalanced)[-1].stopped_partition_ms is None, "topics are known by their ids alone"
 
+
+@pytest.mark.parametrize("had_committed", [False, True])
+def test_what_it_had_stood_still_where_commits_name_the_topic(*, had_committed: bool) -> None:
+    """Also where the group had committed before its brokers were upgraded, without the topic's id."""
     log, script = upgraded()
+    if had_committed:
+        log.add(*(b.commit("t", it) for it in range(6)))
     # Each gives up what it has to, then gets what is free.
     for member_id in 3 * list(script.members):
         log.add(*script.reconcile(member_id))
