@@ -331,7 +331,9 @@ class AgentQueries(ServedQueries):
         """The newest event of each finding that was open in the range; without a range, of each that is open."""
         with self._lock:
             kept = self._state.recent.findings(group)
-        return findings.select_findings(kept, since_ms, until_ms)
+        # They may be of before the filters changed.
+        shown = (it for it in kept if it["group"] is None or self.shows_group(it["group"]))
+        return findings.select_findings(shown, since_ms, until_ms)
 
     def findings_complete_since_ms(self, group: str | None = None) -> int | None:
         """From when on all findings (of one group) are remembered; None: from the log's beginning."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from agent.common.pacing import STOOD_STILL_S
-from agent.config.settings import PLAIN_CLUSTER, GroupSource, LagSettings, ReadSettings
+from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, LagSettings, ReadSettings
 from agent.core.diagnosis.api import Analyzer, GroupContext, Verdict
 from agent.core.record_time import UNKNOWN
 from agent.core.shadow import mirror
@@ -19,13 +19,16 @@ from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.kafka.source.progress import PartitionProgress
 from agent.kafka.source.shared import SharedTopicReader
-from agent.runtime.parts import AgentOptions, AgentParts, build_parts
+from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
 from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
+from analyzers.registry import select_analyzers
+from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.doubles import chosen
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
+from tests.unit.serving.routes.replayed import of_path
 
 
 class LocksSeen(Analyzer):
@@ -144,6 +147,24 @@ def test_the_lag_of_a_group_whose_commits_are_not_read_says_so(monkeypatch: pyte
     assert notes() == [(5, None, "unknown_end")]
     monkeypatch.setattr(parts.reader._health, "error", SourceUnreachable("no broker answers"))  # type: ignore[union-attr]
     assert notes() == [(5, None, "not_read")]
+
+
+def test_findings_of_a_group_that_is_no_longer_shown_are_not_told() -> None:
+    """They were, after a reload as after a start from a snapshot."""
+    visibility = Visibility()
+    conf = {"bootstrap.servers": "127.0.0.1:1"}
+    parts = build_parts(AgentOptions(conf=conf, analyzers=select_analyzers(), visibility=visibility))
+    loop = ReaderLoop(parts, lambda: None)
+    for run in of_path(SEGMENTS):
+        loop._apply(run, UNKNOWN)
+    queries = AgentQueries(parts, loop, ScrapeReader(parts, loop))
+    before = queries.findings(0)
+    (denied,) = {it["group"] for it in before if it["group"] is not None}
+    visibility.change(FilterSettings(deny_groups=(denied,)))
+    assert queries.findings(0) == [it for it in before if it["group"] is None]
+    assert queries.findings(0, group=denied) == []
+    visibility.change(FilterSettings(allow_groups=(denied,)))
+    assert queries.findings(0) == before
 
 
 @pytest.mark.parametrize(("lost", "said"), [(False, "given up"), (True, "lost")])
