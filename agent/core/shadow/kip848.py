@@ -626,7 +626,11 @@ class ConsumerGroup(EpochGroup):
     def _named(self, members: Sequence[Member], offsets: CommittedOffsets) -> Sequence[Member]:
         """A name is learned from a position's first commit; where that was before the brokers were upgraded, only
         later ones have the topic's id."""
-        if all(topic in it.subscription for it in members for topic in it.assignment):
+        held = ((it, topic, partitions) for it in members for topic, partitions in it.assignment.items())
+        if all(
+            topic in it.subscription or any(offsets.commit(self.name, topic, at) is not None for at in partitions)
+            for it, topic, partitions in held
+        ):
             return members
         named = {uuid_text(topic_id): topic for topic_id, topic in offsets.topic_ids(self.name).items()}
         return [
