@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from math import floor
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -33,6 +33,13 @@ PAUSE_MS = 600_000
 
 IMBALANCE_UNIT = 0.0001
 """The digits that events have of it."""
+
+MOST_MEMBERS = 2**31 - 1
+"""As Kafka counts them."""
+MOST_IMBALANCE = 1_000_000
+MOST = 2**53
+"""Of everything else that is counted, and of sums: what a column of any reader holds. Whoever may write events may
+write any number, and one alone would end every rollup; what is more, or negative, is not known."""
 
 Phase = Literal["stable", "empty", "preparing_rebalance", "completing_rebalance"]
 
@@ -113,7 +120,7 @@ class Event(Struct, frozen=True):
             return [self.member["origin"]] if isinstance(self.member, dict) and "origin" in self.member else []
         try:
             members = msgspec.json.decode(self.origins)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return []
         return list(members.values()) if isinstance(members, dict) else []
 
@@ -385,14 +392,17 @@ class GroupRollup(Struct):
             self.imbalance = None
 
     def _spread(self, ratio: float | None) -> None:
+        ratio = _possible(ratio, MOST_IMBALANCE)
         self.imbalance = None if ratio is None else round(ratio / IMBALANCE_UNIT)
 
     def _rebalance(self, event: Event, windows: list[Window]) -> None:
-        at_ms, cost_ms, cause = event.at_ms, event.stopped_partition_ms, event.cause or str(Cause.UNKNOWN)
+        at_ms, cause = event.at_ms, event.cause or str(Cause.UNKNOWN)
+        cost_ms, members = _possible(event.stopped_partition_ms, MOST), _possible(event.members, MOST_MEMBERS)
+        join_ms, sync_ms = _possible(event.join_ms, MOST), _possible(event.sync_ms, MOST)
         for window in windows:
-            self._took(window, at_ms, event.sync_ms or 0, event.join_ms or 0)
-            window.join_unknown += event.join_ms is None
-            window.sync_unknown += event.sync_ms is None
+            self._took(window, at_ms, sync_ms or 0, join_ms or 0)
+            window.join_unknown += join_ms is None
+            window.sync_unknown += sync_ms is None
             if cost_ms is None:
                 window.stopped_unknown[cause] = window.stopped_unknown.get(cause, 0) + 1
             if self.last_rebalance_ms is not None:
@@ -402,14 +412,14 @@ class GroupRollup(Struct):
         self.last_rebalance_ms = at_ms
         if self.episode is None:
             self.episode = Episode(at_ms, at_ms, self.members)
-        self.episode.end_ms, self.episode.members_after = at_ms, event.members
+        self.episode.end_ms, self.episode.members_after = at_ms, members
         self.episode.rebalances += 1
-        self.episode.stopped_partition_ms += cost_ms or 0
+        self.episode.stopped_partition_ms = min(self.episode.stopped_partition_ms + (cost_ms or 0), MOST)
         self.episode.stopped_unknown += cost_ms is None
-        if event.members is None:
+        if members is None:
             self.phase, self.members, self.imbalance = None, None, None
         else:
-            self._enter("stable" if event.members else "empty", at_ms, event.members)
+            self._enter("stable" if members else "empty", at_ms, members)
         self.phase_since_ms = at_ms
 
     def _took(self, window: Window, at_ms: int, sync_ms: int, join_ms: int) -> None:
@@ -443,18 +453,19 @@ class GroupRollup(Struct):
     def _sample(self, event: Event, windows: list[Window]) -> None:
         phase = PHASES.get(event.state or "")
         if phase is not None:
-            self._enter(phase, event.at_ms, event.members)
+            self._enter(phase, event.at_ms, _possible(event.members, MOST_MEMBERS))
         if event.imbalance_ratio is not None:
             self._spread(event.imbalance_ratio)
+        lag_records, lag_seconds = _possible(event.lag_records, MOST), _possible(event.lag_seconds, MOST)
         for window in windows:
-            if event.lag_records is None and event.lag_seconds is None:
+            if lag_records is None and lag_seconds is None:
                 window.lag_unknown += 1
                 continue
             window.lag_samples += 1
-            if event.lag_records is not None:
-                window.lag_records.append(event.lag_records)
-            if event.lag_seconds is not None:
-                window.lag_seconds.append(event.lag_seconds)
+            if lag_records is not None:
+                window.lag_records.append(lag_records)
+            if lag_seconds is not None:
+                window.lag_seconds.append(lag_seconds)
 
     # Rows.
 
@@ -550,7 +561,15 @@ def percentiles(name: str, values: list[Any]) -> Row:
 
 def _known(sum_of_known: int, rebalances: int, unknown: int) -> int | None:
     """The sum over the rebalances of which something is known; None where it is of none of them."""
-    return None if rebalances and unknown == rebalances and not sum_of_known else sum_of_known
+    return None if rebalances and unknown == rebalances and not sum_of_known else min(sum_of_known, MOST)
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _possible(told: Number | None, most: int) -> Number | None:
+    """A number as it was told; None where it cannot be."""
+    return told if told is not None and 0 <= told <= most else None
 
 
 def _mean(of_time: int, known_ms: int) -> float | None:
@@ -577,4 +596,4 @@ def _add(windows: list[Window], kind: str, cause: str, cost_ms: int) -> None:
     for window in windows:
         both = window.causes.setdefault((kind, cause), [0, 0])
         both[0] += 1
-        both[1] += cost_ms
+        both[1] = min(both[1] + cost_ms, MOST)

@@ -383,3 +383,42 @@ def test_the_time_of_the_next_row_is_known(events: list[Event]) -> None:
     while (due_ms := rollup.next_ms()) is not None and due_ms < T0 + 30 * HOUR:
         assert not list(rollup.advance(due_ms - 1)), "nothing before"
         assert list(rollup.advance(due_ms))
+
+
+IMPOSSIBLE = [
+    # 1, 2: more members than Kafka counts. 3: fewer than none.
+    rebalance(T0 + MINUTE, 2**62, stopped_partition_ms=5),
+    rebalance(T0 + MINUTE, 10**30, stopped_partition_ms=5),
+    rebalance(T0 + MINUTE, -1, stopped_partition_ms=5),
+    # 4: phases that end before they begin
+    rebalance(T0 + MINUTE, 2, stopped_partition_ms=5, sync_ms=-(2**63), join_ms=-(2**63)),
+    # 5: stopped for longer than a column tells. 6: never
+    rebalance(T0 + MINUTE, 2, stopped_partition_ms=2**63),
+    rebalance(T0 + MINUTE, 2, stopped_partition_ms=-1),
+    # 7, 8: shares that are no number of digits
+    event("assignment_changed", T0 + MINUTE, imbalance_ratio=1e308),
+    event("assignment_changed", T0 + MINUTE, imbalance_ratio=1e15),
+    # 9: more records than any log has, by a number that is no 64 bits
+    event("group_sample", T0 + MINUTE, lag_records=10**400, lag_seconds=-1.0),
+]
+
+
+@pytest.mark.parametrize("told", IMPOSSIBLE)
+def test_a_number_that_cannot_be_is_not_known(told: Event) -> None:
+    """Whoever may write events may write any; the group's others count, and its state can be put away."""
+    rollup = GroupRollup(None, "g")
+    before, after = rebalance(T0, 3, stopped_partition_ms=7), rebalance(T0 + HOUR, 4, stopped_partition_ms=8)
+    rows = list(rollup.take([before, told, after]))
+    msgspec.msgpack.encode(rollup)
+    (hour,) = (row for table, row in rows if table == "groups" and row["window"] == "1h")
+    assert hour["rebalances"] == 1 + (told.type == "rebalance")
+    assert hour["stopped_partition_ms"] == 7 + 5 * (told.stopped_partition_ms == 5)
+    numbers = [it for _, row in rows for it in row.values() if isinstance(it, int | float)]
+    assert all(0 <= it < 2**63 for it in numbers)
+
+
+def test_sums_stay_within_a_column() -> None:
+    most = [rebalance(T0 + at, 2, cause=f"c{at % 2}", stopped_partition_ms=2**53) for at in range(2_000)]
+    rows = rolled(most, T0 + DAY)
+    sums = [row["stopped_partition_ms"] for row in (*rows["groups"], *rows["episodes"]) if row["rebalances"]]
+    assert set(sums) == {2**53}
