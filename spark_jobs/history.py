@@ -30,7 +30,7 @@ from spark_jobs.parquet_files import DatedDirectory, check_files
 FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
 """Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""
 
-EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, body string"
+EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, schema int, body string"
 
 
 class HistoryFiles:
@@ -62,7 +62,7 @@ class HistoryFiles:
         return sorted(it for it in days if is_day(it) and it <= last)
 
     def read(self, *days: Days) -> DataFrame:
-        """Events of some days, or of all: rows of `EVENTS_DDL`, and `schema` and `date`. Raises `HistoryError` for a
+        """Events of some days, or of all: rows of `EVENTS_DDL`, and `date`. Raises `HistoryError` for a
         file without the columns that are read, or a damaged one."""
         frames = [conformed(table.where(is_of(*days)) if days else table, FILES) for _, table in self._tables]
         for root in self._roots:
@@ -80,19 +80,21 @@ class HistoryFiles:
 
 
 def from_columns(table: DataFrame) -> DataFrame:
-    """A table of history → rows of `EVENTS_DDL`, and `schema` and `date`."""
+    """A table of history → rows of `EVENTS_DDL`, and `date`."""
     body = F.to_json(F.struct(*OF_EVENTS)).alias("body")
-    return table.select("cluster", "group", "event_id", "type", "at_ms", body, "schema", "date")
+    return table.select("cluster", "group", "event_id", "type", "at_ms", "schema", body, "date")
 
 
 def from_json(values: DataFrame) -> DataFrame:
     """Values of the history topic (a column `value`, binary) → rows of `EVENTS_DDL`.
 
-    What is no JSON, or no event, has nulls.
+    What is no JSON, or no event, has nulls. Of what is no UTF-8 the body has U+FFFD in its place: no process of
+    Python's would take it as it is.
     """
     text = F.col("value").cast("string")
-    read = F.from_json(text, "cluster string, group string, event_id string, type string, at_ms bigint")
-    return values.select(read.alias("it"), text.alias("body")).select("it.*", "body")
+    fields = "cluster string, group string, event_id string, type string, at_ms bigint, schema int"
+    read = F.from_json(F.when(F.is_valid_utf8(text), text), fields)
+    return values.select(read.alias("it"), F.make_valid_utf8(text).alias("body")).select("it.*", "body")
 
 
 def has_time(now: F.Column, earliest_ms: int = EARLIEST_MS) -> F.Column:

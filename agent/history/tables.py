@@ -155,7 +155,8 @@ SET_ASIDE = (
         "reason",
         "string",
         "late: behind the watermark; no_time: before 2010, from more than an hour ahead, or more than a year before "
-        "all that comes later of the group; no_event",
+        "all that comes later of the group; newer_schema: of a newer kshadow, whose fields may mean something else; "
+        "no_event",
     ),
     Column("watermark_ms", "bigint", "the watermark as it came"),
     Column("body", "string", "what came"),

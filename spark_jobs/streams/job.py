@@ -213,7 +213,8 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
             if aside := counts.get("set_aside"):
                 progress.set_aside += aside
                 print_status(
-                    f"batch {batch_id}: {aside:,} events were set aside, late or of no time: see {job.out}/set_aside"
+                    f"batch {batch_id}: {aside:,} events were set aside, late, of no time or no events: see"
+                    f" {job.out}/set_aside"
                 )
         finally:
             rows.unpersist()

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from agent.core.events.events import SCHEMA
 from agent.history.planning import GAP_MS
 from agent.history.rolling import ROWS, event_of, in_order, with_date
 from agent.history.rollup_reducer import STATE_VERSION, TOLD_AGAIN_MS, Event, GroupRollup, Row, Rows
@@ -37,6 +38,8 @@ from spark_jobs.partition_reducer import relax
 from spark_jobs.streams.state_format import StateFormat
 
 _ROWS = from_arrow_schema(ROWS)
+_COLUMNS = ("event_id", "type", "at_ms", "body", "is_newer", "believed")
+"""Of an event, as the operator takes it."""
 
 
 class PendingEvent(Struct, frozen=True):
@@ -107,14 +110,14 @@ episodes that are open still counts as known. 4: what looks showed is known by i
 def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:
     """Events of a stream (`spark_jobs.history.EVENTS_DDL`) → rows of `ROWS`."""
     # What has no time that could be believed must not move the watermark; a null does not.
-    believed = has_time(F.current_timestamp())
-    at = watermark_time(F.current_timestamp())
-    timed = events.withColumn("believed", F.coalesce(believed, F.lit(False))).withColumn("at", at)
+    is_newer = F.coalesce(F.col("schema") > SCHEMA, F.lit(False))
+    believed = F.coalesce(has_time(F.current_timestamp()), F.lit(False)) & ~is_newer
+    at = F.when(~is_newer, watermark_time(F.current_timestamp()))
+    timed = events.withColumns({"is_newer": is_newer, "believed": believed, "at": at})
     marked = timed.withWatermark("at", f"{int(watermark.total_seconds() * 1000)} milliseconds")
     # Without the column Spark drops nothing as late before we have seen it.
-    columns = ("cluster", "group", "event_id", "type", "at_ms", "body", "believed")
     return (
-        marked.select(*columns)
+        marked.select("cluster", "group", *_COLUMNS)
         .groupBy("cluster", "group")
         .transformWithStateInPandas(
             statefulProcessor=RollupProcessor(), outputStructType=_ROWS, outputMode="Append", timeMode="EventTime"
@@ -142,13 +145,15 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         cluster, group = (None if pd.isna(it) else str(it) for it in key)
         kept = self._kept() or GroupState(GroupRollup(cluster, group), waiting={})
         aside: list[Row] = []
-        for event_id, kind, at_ms, body, believed in _events(rows):
+        for event_id, kind, at_ms, body, is_newer, believed in _events(rows):
             event = _event(body)
             if believed and at_ms > watermark_ms and event is not None:
                 kept.wait(event, body)
                 continue
             is_one = event_id is not None and event is not None
             reason = "no_event" if not is_one else "late" if believed else "no_time"
+            if is_newer:
+                reason = "newer_schema"
             aside.append(_aside(cluster, group, event_id, kind, at_ms, reason, watermark_ms, body))
         yield _frame([*aside, *self._passed(kept, watermark_ms)])
 
@@ -190,17 +195,17 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
 def _events(rows: Iterator[pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
     for frame in rows:
-        columns = (frame[name].tolist() for name in ("event_id", "type", "at_ms", "body", "believed"))
-        for event_id, kind, at_ms, body, believed in zip(*columns, strict=True):
+        columns = (frame[name].tolist() for name in _COLUMNS)
+        for event_id, kind, at_ms, *rest in zip(*columns, strict=True):
             # A column with a null has floats.
-            yield event_id, kind, None if pd.isna(at_ms) else int(at_ms), body, believed
+            yield event_id, kind, None if pd.isna(at_ms) else int(at_ms), *rest
 
 
 def _event(body: str) -> Event | None:
     """The event in a body; None for what is none."""
     try:
         return event_of(body)
-    except (msgspec.MsgspecError, TypeError):
+    except (msgspec.MsgspecError, TypeError, RecursionError):
         return None
 
 
