@@ -183,8 +183,15 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     ),
     (
         r"(No space left on device|Disk quota exceeded)",
-        JobFailed,
+        Unreachable,
         "{0}: where the job writes, or where Spark keeps what it works on (spark.local.dir, /tmp by default)",
+    ),
+    (
+        r"(ArithmeticException: long overflow)[^\0]*?kafka010\.KafkaRecordToRowConverter",
+        JobFailed,
+        "a record of the topic is dated after the year 294,246, which Spark's Kafka source does not read ({0}): have"
+        " the brokers refuse such times (message.timestamp.after.max.ms), and take the record's partition by"
+        " kshadow spark backfill --from, or wait until it is compacted away",
     ),
     (
         r"(OutOfMemoryError[^\n]*)",
@@ -210,12 +217,18 @@ _LOCAL = re.compile(r"\bfile:(?://)?(?=/)")
 """In front of paths of this machine."""
 
 
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?: [^\n]*\n)+(\w[^\n]*: [^\n]+)")
+
+
 def explained(text: str) -> JobError:
     """What Spark's error says to whoever runs the job. `text` is all of it, traces of both languages included."""
     for pattern, kind, sentence in _KNOWN:
         found = re.search(pattern, text)
         if found is not None:
             return kind(_LOCAL.sub("", sentence.format(*((it or "").strip() for it in found.groups()))))
+    # Of a task in Python the last that was raised is what began it.
+    if raised := _RAISED.findall(text):
+        return JobFailed(f"Spark gave up: {raised[-1]}")
     # Py4J says first which call it was, and on a line of its own what was raised.
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("An error occurred while calling ")]

@@ -60,7 +60,7 @@ from tests import DATA
             "the checkpoint cannot be gone on from",
         ),
         # 9: the disk is full
-        ("java.io.IOException: No space left on device", 1, "No space left on device"),
+        ("java.io.IOException: No space left on device", 3, "No space left on device"),
         (
             "java.io.FileNotFoundException: /out/groups/_delta_log/.0.tmp (Permission denied)",
             3,
@@ -111,6 +111,20 @@ from tests import DATA
             "Spark gave up: java.lang.IllegalStateException: odd",
         ),
         ("something odd", 1, "Spark gave up: something odd"),
+        (
+            "[STREAM_FAILED] Query [id = 1] Return Message: Traceback (most recent call last):\n  File a\n    b\n"
+            "pyspark.PythonException: \n  See below.\nTraceback (most recent call last):\n  File c\n    d\n"
+            "OverflowError: too large\n\n SQLSTATE: 39000\n=== Streaming Query ===",
+            1,
+            "Spark gave up: OverflowError: too large",
+        ),
+        # A record of a time that Spark does not know
+        (
+            "Caused by: java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact\n"
+            "\tat org.apache.spark.sql.kafka010.KafkaRecordToRowConverter.a",
+            1,
+            "a record of the topic is dated after the year 294,246",
+        ),
         (
             "An error occurred while calling o1.create.\n: java.io.IOException: odd\n\tat a",
             1,
