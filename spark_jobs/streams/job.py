@@ -24,7 +24,7 @@ from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.log_clock import LogClock
-from agent.tools.spark_submit.checkpoint import claim
+from agent.tools.spark_submit.checkpoint import check_tables, claim
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Kafka, Stream
 from agent.tools.spark_submit.paths import local_directory
@@ -67,11 +67,23 @@ def run(job: Stream) -> int:
 def follow(spark: SparkSession, job: Stream) -> int:
     """The same in a session. Raises `JobError` where the checkpoint or the tables are another stream's."""
     with _held(spark, job.checkpoint) as check_held:
-        try:
+        with _refusing():
             claim(job, HadoopFileSystem(spark))
-        except SubmitError as error:
-            raise JobError(str(error)) from error
         return _follow(spark, job, check_held)
+
+
+def _check_tables(spark: SparkSession, job: Stream) -> None:
+    with _refusing():
+        check_tables(job, HadoopFileSystem(spark))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raises `JobError` for what belongs to another stream, or is gone."""
+    try:
+        yield
+    except SubmitError as error:
+        raise JobError(str(error)) from error
 
 
 @contextmanager
@@ -92,9 +104,9 @@ def _held(spark: SparkSession, checkpoint: str) -> Iterator[Check]:
 
 def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
     topic = TOPIC if job.reads == "topic" else job.history_topic
-    checks = (
-        [check_held] if topic is None else [check_held, TopicLog(spark, job.checkpoint, _kafka(job), topic).check]
-    )
+    checks: list[Check] = [check_held, lambda: _check_tables(spark, job)]
+    if topic is not None:
+        checks.append(TopicLog(spark, job.checkpoint, _kafka(job), topic).check)
     for check in checks:
         check()
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")

@@ -102,6 +102,17 @@ def claim(job: Stream, files: Files) -> None:
         raise SubmitError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
+def check_tables(job: Stream, files: ReadableFiles) -> None:
+    """Raise `SubmitError` where the tables of a stream that goes on are not there any more: what it writes later
+    would look like all there is."""
+    out = writes_to(job)
+    if out is not None and files.read(f"{out}/{OUT_MARK}") is None:
+        raise SubmitError(
+            f"--out {job.out}: expected the tables of the checkpoint {job.checkpoint}, they are not there (no"
+            f" {OUT_MARK} is): put them back, or name another --checkpoint and --out"
+        )
+
+
 def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwner | None:
     if out is not None and _place(out) == _place(job.checkpoint):
         raise SubmitError(f"--checkpoint {job.checkpoint}: expected a directory of its own, got that of --out")
@@ -115,6 +126,8 @@ def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwne
         is_ours = owner.out is None or (tables is not None and tables.id == owner.id)
         # A directory of tables may have been moved: its mark went with it.
         _compare(owner, replace(_owner(job), out=owner.out) if is_ours else _owner(job), job.checkpoint)
+        if owner.out is not None and out is not None and files.names(f"{job.checkpoint}/commits"):
+            check_tables(job, files)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
             f"--out {job.out}: expected tables of the checkpoint {job.checkpoint}, those of {tables.checkpoint}"

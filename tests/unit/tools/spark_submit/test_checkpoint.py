@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from agent.tools.spark_submit import checkpoint as marks
-from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, STARTS, check_checkpoint
+from agent.tools.spark_submit.checkpoint import (
+    MARK,
+    OUT_MARK,
+    STARTS,
+    LocalFileSystem,
+    check_checkpoint,
+    check_tables,
+)
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Diagnosis, Stream
 from tests.unit.tools.spark_submit.doubles import WritableFileSystem, stream
@@ -69,6 +77,22 @@ def test_tables_that_were_moved_go_on(tmp_path: Path) -> None:
     claim(stream(tmp_path))
     (tmp_path / "out").rename(tmp_path / "moved")
     claim(stream(tmp_path, out=f"{tmp_path}/moved"))
+
+
+def test_tables_that_are_gone(tmp_path: Path) -> None:
+    """A disk that is not mounted, say: what comes next would look like all there is."""
+    job = stream(tmp_path)
+    claim(job)
+    rmtree(tmp_path / "out")
+    claim(job)  # nothing was written yet
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "0").touch()
+    claim(job)
+    rmtree(tmp_path / "out")
+    for look in (check_checkpoint, claim, lambda it: check_tables(it, LocalFileSystem())):
+        with pytest.raises(SubmitError, match=r"/out: expected the tables of the checkpoint .*, they are not there"):
+            look(job)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_that_does_not_say_where_its_tables_are(tmp_path: Path) -> None:
