@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
@@ -30,7 +31,7 @@ from agent.tools.spark_submit.jobs import Kafka, Stream
 from agent.tools.spark_submit.paths import local_directory
 from spark_jobs.backfill.job import ORDER, driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
-from spark_jobs.errors import JobError
+from spark_jobs.errors import JobError, Unreachable
 from spark_jobs.formats.api import HISTORY, WAIT_S
 from spark_jobs.formats.delta import is_delta
 from spark_jobs.formats.opening import conformed, open_output
@@ -56,6 +57,8 @@ Write = Callable[[DataFrame, int], None]
 Check = Callable[[], None]
 """Raises `JobError` where the stream must not go on."""
 WHO = "kshadow spark stream"
+CHECKED_S = 30.0
+"""How often it is looked whether the stream may go on, at least."""
 
 
 def run(job: Stream) -> int:
@@ -117,16 +120,19 @@ def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
     stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
     starts = StartCounter(spark, job.checkpoint)
 
-    def checked(batch: DataFrame, batch_id: int) -> None:
+    def check_all() -> None:
         for check in checks:
             check()
+
+    def checked(batch: DataFrame, batch_id: int) -> None:
+        check_all()
         write(batch, batch_id)
 
     with _served(job, progress):
         starts.begin(progress)
         spark.streams.addListener(ProgressListener(progress, {} if topic is None else {topic: topic}))
         query = stream.queryName(f"kshadow {progress.query}").foreachBatch(checked).trigger(**trigger).start()
-        _wait(query)
+        wait(query, check_all)
         starts.end(progress)
     return 0
 
@@ -147,8 +153,10 @@ def _served(job: Stream, progress: StreamProgress) -> Iterator[None]:
         yield
 
 
-def _wait(query: StreamingQuery) -> None:
-    """Until the query ends; a signal lets the batch that is under way end first where it can."""
+def wait(query: StreamingQuery, check: Check) -> None:
+    """Until the query ends; a signal lets the batch that is under way end first where it can. Raises `JobError` where
+    the stream must not go on, for which no batch may come: of a topic that was made anew Spark waits for partitions
+    that are not there any more, and for offsets that the old one had."""
     stopped = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -156,13 +164,24 @@ def _wait(query: StreamingQuery) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    told = -1
+    told, checked_s = -1, time.monotonic()
     while not stopped.is_set() and not query.awaitTermination(1):
         progress = query.lastProgress
         if progress is not None and progress["batchId"] != told and progress["numInputRows"]:
             told = progress["batchId"]
             rate = progress.get("processedRowsPerSecond", 0.0)
             print_status(f"batch {told}: {progress['numInputRows']:,} records, {rate:,.0f}/s")
+        if time.monotonic() - checked_s < CHECKED_S:
+            continue
+        try:
+            check()
+        except Unreachable:
+            # Brokers may come back.
+            pass
+        except JobError:
+            query.stop()
+            raise
+        checked_s = time.monotonic()
     if stopped.is_set():
         query.stop()
         print_status("stopped; the same command goes on from here")

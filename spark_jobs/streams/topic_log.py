@@ -34,7 +34,7 @@ class TopicLog:
             kept = self._files.read(self._path)
             if kept is None:
                 self._files.write(self._path, msgspec.json.encode(found))
-            known = self._known = found if kept is None else msgspec.json.decode(kept, type=LogId)
+            known = self._known = found if kept is None else self._decoded(kept)
         if known != found:
             raise JobError(
                 f"{self._topic}: expected the topic that the checkpoint was begun with (id {known.topic_id}, cluster"
@@ -47,3 +47,9 @@ class TopicLog:
                 " run it again, to read all of them"
             )
         self._partitions = partitions
+
+    def _decoded(self, kept: bytes) -> LogId:
+        try:
+            return msgspec.json.decode(kept, type=LogId)
+        except msgspec.MsgspecError as error:
+            raise JobError(f"{self._path}: expected which topic it is, got something else: {error}: {ANEW}") from None

@@ -11,17 +11,16 @@ from pyspark.sql import SparkSession
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.spark_submit.checkpoint import claim
 from agent.tools.spark_submit.jobs import Kafka, Stream
-from spark_jobs.errors import JobError, JobFailed
-from spark_jobs.streams.job import follow
+from spark_jobs.errors import JobError, JobFailed, Unreachable
+from spark_jobs.streams.job import follow, wait
 from spark_jobs.streams.topic_log import TopicLog
 from spark_jobs.writing import HadoopFileSystem
 from tests.waiting import until
 
-pytestmark = pytest.mark.usefixtures("kafka")
-
 TOPIC = "kshadow-history"
 
 
+@pytest.mark.usefixtures("kafka")
 def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSession, tmp_path: Path) -> None:
     """Spark reads no partition that is added, and goes on at the old topic's offsets, behind what the new one has."""
     with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
@@ -49,6 +48,13 @@ def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSes
         make()
         log.check()
         log.check()
+        mark = tmp_path / "checkpoint" / "kshadow-log"
+        kept = mark.read_bytes()
+        mark.with_name(".kshadow-log.crc").unlink()
+        mark.write_bytes(b"")  # as a machine without power leaves it
+        with pytest.raises(JobError, match="kshadow-log: expected which topic it is, got something else: Input data"):
+            TopicLog(spark, job.checkpoint, kafka, TOPIC).check()
+        mark.write_bytes(kept)
         admin.create_partitions([NewPartitions(TOPIC, 2)])[TOPIC].result(60)
         until(lambda: len(admin.list_topics(timeout=20).topics[TOPIC].partitions) == 2)
         with pytest.raises(JobFailed, match="it had 1 partitions as the stream started, it has 2 now: run it again"):
@@ -59,3 +65,21 @@ def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSes
         with pytest.raises(JobError, match=r"it is another one now .*: start with another --checkpoint") as refused:
             follow(spark, job)
         assert refused.value.code == 2
+
+
+def test_a_stream_to_which_nothing_comes_is_looked_at_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.streams.job.CHECKED_S", 0.0)
+    (tmp_path / "empty").mkdir()
+    idle = spark.readStream.schema("value binary").parquet(str(tmp_path / "empty"))
+    query = idle.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    answers: list[JobError] = [JobError("it is another one now"), Unreachable("no answer")]
+
+    def check() -> None:
+        raise answers.pop()
+
+    with pytest.raises(JobError, match="it is another one now"):
+        wait(query, check)
+    assert not answers
+    assert not query.isActive
