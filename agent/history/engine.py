@@ -63,18 +63,12 @@ def database(memory_mb: int = DEFAULT_MEMORY_MB, *, keeps_order: bool = False) -
         ):
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")
-            _divide_by_nothing_as_null(connection)
+            # Divided by nothing is null.
+            connection.execute("SET ieee_floating_point_ops = false")
+            connection.execute("SET error_on_division_by_zero = false")
             yield connection
     except duckdb.Error as error:
         raise HistoryError(explained(error)) from error
-
-
-def _divide_by_nothing_as_null(connection: Any) -> None:
-    """In releases before 2.0 that is what the first of these comes to; from then on it needs both."""
-    connection.execute("SET ieee_floating_point_ops = false")
-    named = connection.execute("SELECT name FROM duckdb_settings() WHERE name = 'error_on_division_by_zero'")
-    if named.fetchall():
-        connection.execute("SET error_on_division_by_zero = false")
 
 
 def _collect_at_exit() -> None:
