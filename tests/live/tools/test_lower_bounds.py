@@ -1,10 +1,15 @@
-"""What pyproject.toml says kshadow needs at the least is enough: with the oldest versions commands say the same."""
+"""What pyproject.toml says kshadow needs at the least is enough: with the oldest versions commands say the same, and
+tests of what extras are for pass.
+
+Spark is not part of it: its extra has oldest versions of pandas and NumPy of their own, and takes minutes.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from pathlib import Path
@@ -28,6 +33,14 @@ COMMANDS = (
     ("history", "rollup", "--history", "HISTORY", "--out", "ROLLUPS"),
     ("history", "query", "--rollups", "ROLLUPS", "FROM groups ORDER BY ALL"),
 )
+TESTS = (
+    "tests/unit/history/test_from_tables.py",
+    "tests/unit/kubernetes/test_connection.py",
+    "tests/unit/kubernetes/test_watches.py",
+    "tests/unit/persistence/export/test_otlp.py",
+    "tests/unit/serving/metrics/test_otlp.py",
+)
+"""Of Delta tables, of Kubernetes and of OTLP."""
 
 
 def by_lower_bound(requirement: str) -> str:
@@ -41,7 +54,8 @@ def by_lower_bound(requirement: str) -> str:
 def test_commands_say_the_same_with_the_oldest_packages(process: None, tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["parquet"], *extras["history"]]
+    of_extras = [it for extra in ("parquet", "history", "delta", "kubernetes", "otlp") for it in extras[extra]]
+    needed = [*project["dependencies"], *of_extras]
     venv.create(tmp_path / "oldest", with_pip=True)
     python = tmp_path / "oldest" / "bin" / "python"
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -66,3 +80,11 @@ def test_commands_say_the_same_with_the_oldest_packages(process: None, tmp_path:
     report = ["history", "report", "--rollups", tmp_path / "rollups-0", "--out", tmp_path / "page.html"]
     subprocess.run([python, "-m", "agent.cli.main", *report], env=env, check=True, timeout=120)
     assert "data:image/" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    # What tests need beside it comes behind what is there.
+    (packages,) = (tmp_path / "oldest" / "lib").glob("python3*/site-packages")
+    (packages / "newest.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    pytest_of_it = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-o", "filterwarnings=ignore"]
+    done = subprocess.run(
+        [*pytest_of_it, *TESTS], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
