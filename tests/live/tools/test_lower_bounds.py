@@ -36,9 +36,7 @@ COMMANDS = (
 TESTS = (
     "tests/unit/history/test_from_tables.py",
     "tests/unit/kubernetes/test_connection.py",
-    "tests/unit/kubernetes/test_watches.py",
     "tests/unit/persistence/export/test_otlp.py",
-    "tests/unit/serving/metrics/test_otlp.py",
 )
 """Of Delta tables, of Kubernetes and of OTLP."""
 
@@ -83,7 +81,7 @@ def test_commands_say_the_same_with_the_oldest_packages(process: None, tmp_path:
     # What tests need beside it comes behind what is there.
     (packages,) = (tmp_path / "oldest" / "lib").glob("python3*/site-packages")
     (packages / "newest.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    pytest_of_it = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-o", "filterwarnings=ignore"]
+    pytest_of_it = [python, "-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "-o", "filterwarnings=ignore"]
     done = subprocess.run(
         [*pytest_of_it, *TESTS], cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=300
     )
