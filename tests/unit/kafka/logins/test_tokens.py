@@ -239,7 +239,8 @@ def test_what_is_wrong_is_one_line(
 ) -> None:
     if missing is not None:
         monkeypatch.setitem(sys.modules, missing, None)
-    result = kshadow(command, "--bootstrap-server", NOBODY, *options, env=environment)
+    env = {**environment, "KSHADOW_LISTEN": "127.0.0.1:0"}  # others may be at the usual port
+    result = kshadow(command, "--bootstrap-server", NOBODY, *options, env=env)
     message = [line for line in result.stderr.splitlines() if not line.startswith(("Usage:", "Try '"))]
     text = " ".join(result.stderr.split())
     assert (result.exit_code, result.stdout) == (code, ""), result.stderr
