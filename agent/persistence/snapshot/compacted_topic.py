@@ -53,6 +53,7 @@ _PRODUCER: Mapping[str, str] = {
     "acks": "all",
     "allow.auto.create.topics": "false",
     "enable.idempotence": "true",
+    "max.in.flight.requests.per.connection": "1",  # as the history's: `agent.persistence.export.topic_sink`
     "linger.ms": "0",
 }
 _CONSUMER: Mapping[str, str] = {

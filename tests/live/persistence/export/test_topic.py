@@ -273,6 +273,7 @@ def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], tm
     ("more", "said"),
     [
         ({"acks": "1"}, "property acks: kshadow needs 'all' to lose no history, got '1'"),
+        ({"max.in.flight.requests.per.connection": "5"}, "kshadow needs '1' to lose no history, got '5'"),
         ({"no.such": "1"}, "no.such"),
     ],
 )
