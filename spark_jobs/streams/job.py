@@ -110,8 +110,12 @@ def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
     checks: list[Check] = [check_held, lambda: _check_tables(spark, job)]
     if topic is not None:
         checks.append(TopicLog(spark, job.checkpoint, _kafka(job), topic).check)
-    for check in checks:
-        check()
+
+    def check_all() -> None:
+        for check in checks:
+            check()
+
+    check_all()
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
     rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
     trigger: dict[str, Any] = {"availableNow": True}
@@ -119,10 +123,6 @@ def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
         trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
     stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
     starts = StartCounter(spark, job.checkpoint)
-
-    def check_all() -> None:
-        for check in checks:
-            check()
 
     def checked(batch: DataFrame, batch_id: int) -> None:
         check_all()

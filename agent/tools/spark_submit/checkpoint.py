@@ -107,10 +107,14 @@ def check_tables(job: Stream, files: ReadableFiles) -> None:
     would look like all there is."""
     out = writes_to(job)
     if out is not None and files.read(f"{out}/{OUT_MARK}") is None:
-        raise SubmitError(
-            f"--out {job.out}: expected the tables of the checkpoint {job.checkpoint}, they are not there (no"
-            f" {OUT_MARK} is): put them back, or name another --checkpoint and --out"
-        )
+        raise _tables_are_gone(job)
+
+
+def _tables_are_gone(job: Stream) -> SubmitError:
+    return SubmitError(
+        f"--out {job.out}: expected the tables of the checkpoint {job.checkpoint}, they are not there (no"
+        f" {OUT_MARK} is): put them back, or name another --checkpoint and --out"
+    )
 
 
 def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwner | None:
@@ -126,8 +130,9 @@ def _check(job: Stream, files: ReadableFiles, out: str | None) -> CheckpointOwne
         is_ours = owner.out is None or (tables is not None and tables.id == owner.id)
         # A directory of tables may have been moved: its mark went with it.
         _compare(owner, replace(_owner(job), out=owner.out) if is_ours else _owner(job), job.checkpoint)
-        if owner.out is not None and out is not None and files.names(f"{job.checkpoint}/commits"):
-            check_tables(job, files)
+        is_gone = owner.out is not None and out is not None and tables is None
+        if is_gone and files.names(f"{job.checkpoint}/commits"):
+            raise _tables_are_gone(job)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
             f"--out {job.out}: expected tables of the checkpoint {job.checkpoint}, those of {tables.checkpoint}"
