@@ -35,18 +35,30 @@ _SAFE_MARKS = frozenset("._@%+=:,/-")
 _CACHE_KEY_OPTIONS = (*AGENT_OPTIONS, "properties", "command_config")
 
 
-class GroupName(click.types.StringParamType):
-    """A group's name: any text; the shell is offered those there are."""
+class _Name(click.ParamType[Any]):
+    """A name, converted as its option does it; the shell is offered those there are."""
+
+    def __init__(self, converting: click.ParamType[Any] = click.STRING) -> None:
+        self._converting, self.name = converting, converting.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What its option makes of it."""
+        return self._converting.convert(value, param, ctx)
+
+
+class GroupName(_Name):
+    """A group's name."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """The source's groups."""
         return _items(lambda: group_names(ctx), incomplete)
 
 
-class AnalyzerName(click.types.StringParamType):
+class AnalyzerName(_Name):
     """An analyzer's name. `several`: with commas between them, or all, or none."""
 
-    def __init__(self, *, several: bool = False) -> None:
+    def __init__(self, converting: click.ParamType[Any] = click.STRING, *, several: bool = False) -> None:
+        super().__init__(converting)
         self._several = several
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -62,7 +74,7 @@ class AnalyzerName(click.types.StringParamType):
         ]
 
 
-class ContextName(click.types.StringParamType):
+class ContextName(_Name):
     """The name of a context; whether there is one is seen where it is used."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
@@ -78,13 +90,13 @@ def add_candidates(command: click.Command) -> None:
         is_plain = parameter.type is TEXT or type(parameter.type) is click.types.StringParamType
         match parameter:
             case click.Argument(name="group" | "groups") if is_plain:
-                parameter.type = GroupName()
+                parameter.type = GroupName(parameter.type)
             case click.Option() if is_plain and "--group" in parameter.opts:
-                parameter.type = GroupName()
+                parameter.type = GroupName(parameter.type)
             case click.Option() if is_plain and "--analyzer" in parameter.opts:
-                parameter.type = AnalyzerName()
+                parameter.type = AnalyzerName(parameter.type)
             case click.Option() if is_plain and "--analyzers" in parameter.opts:
-                parameter.type = AnalyzerName(several=True)
+                parameter.type = AnalyzerName(parameter.type, several=True)
 
 
 def _items(names: Callable[[], list[str]], incomplete: str) -> list[Any]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -70,6 +71,19 @@ def offered(line: str, cache: Path, **env: str) -> list[str]:
 )
 def test_a_line(line: str, expected: list[str], cache: Path) -> None:
     assert offered(line, cache) == expected
+
+
+def test_options_are_read_as_before_by_a_process_that_completed(cache: Path) -> None:
+    # Types that complete once took any text, and tests that came behind these in the same process failed.
+    for line, options in (("findings --group ", ("--group", "--analyzer")), ("replay --group ", ("--analyzers",))):
+        offered(f"kshadow {line}", cache)
+        found = cli.get_command(click.Context(cli, **cli.context_settings), line.split()[0])
+        assert found is not None
+        by_name = {parameter.opts[-1]: parameter for parameter in found.params}
+        for option in options:
+            assert by_name[option].type.convert("a", by_name[option], None) == "a"
+            with pytest.raises(click.UsageError):
+                by_name[option].type.convert("", by_name[option], None)
 
 
 def test_groups_of_a_context(cache: Path, tmp_path: Path) -> None:
