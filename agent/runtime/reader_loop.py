@@ -245,7 +245,8 @@ class ReaderLoop(BackgroundThread):
         Not being told of anything to read is not to know it: a broker that is silent, a network that is cut or an
         open transaction may hold back what was written long before.
         """
-        now_s = time.monotonic()
+        # The wall first: a process that is stopped between the two takes what was read for old, not the time for new.
+        wall_ms, now_s = self._wall_ms(), time.monotonic()
         if not self.has_caught_up or now_s < self._advance_at:
             return
         self._advance_at = now_s + ADVANCE_S
@@ -253,7 +254,7 @@ class ReaderLoop(BackgroundThread):
         read = [number for number, until_s in self._reader.read_until_s.items() if now_s - until_s < GRACE_S / 2]
         if not read:
             return
-        now_ms = self._event_clock.now_ms(now_s, self._wall_ms())
+        now_ms = self._event_clock.now_ms(now_s, wall_ms)
         if now_ms is None:
             return
         with self._exclusive:

@@ -149,6 +149,28 @@ def test_the_lag_of_a_group_whose_commits_are_not_read_says_so(monkeypatch: pyte
     assert notes() == [(5, None, "not_read")]
 
 
+def test_time_that_passed_while_the_process_was_stopped_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log went on meanwhile, and what was written then is still to be read."""
+    log = Log()
+    log.add(b.classic_group(1, b.member("m-1", {"t": [0]})))
+    written_ms, began_s, stopped_s = log.records[-1].timestamp_ms, time.monotonic(), 0.0
+
+    def wall_s() -> float:
+        nonlocal stopped_s
+        stopped_s = 20.0
+        return written_ms / 1000 + stopped_s
+
+    options = AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, analyzers=select_analyzers(), wall_s=wall_s)
+    parts = build_parts(options)
+    loop = ReaderLoop(parts, lambda: None)
+    loop._apply(run_of(log.records), UNKNOWN)
+    loop.has_caught_up, stopped_s = True, 0.0
+    monkeypatch.setattr(type(parts.reader), "read_until_s", {log.partition: began_s})
+    monkeypatch.setattr(time, "monotonic", lambda: began_s + stopped_s)
+    loop._advance_time()
+    assert parts.state.diagnosis.clock_ms(log.partition) == written_ms
+
+
 def test_findings_of_a_group_that_is_no_longer_shown_are_not_told() -> None:
     """They were, after a reload as after a start from a snapshot."""
     visibility = Visibility()
