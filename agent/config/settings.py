@@ -192,7 +192,7 @@ class SnapshotSettings:
         type=MinDuration("1s"),
         default="60s",
         goes_with=("snapshots", "state-dir"),
-        help="How often a snapshot is saved.",
+        help="How often a snapshot is saved; less often where that takes more than a tenth of a core.",
     )
 
     @property

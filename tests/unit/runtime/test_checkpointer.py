@@ -441,6 +441,21 @@ def test_it_keeps_by_itself_and_says_what_fails(tmp_path, records):
     first.close()
 
 
+def test_cycles_take_a_tenth_of_a_core_at_most(tmp_path, monkeypatch):
+    keeper, waited = Kept(tmp_path).keeper, []
+    cpu_s = iter([0.0, 15.0, 15.0, 15.5])
+
+    class Stop:
+        def wait(self, timeout_s: float) -> bool:
+            waited.append(timeout_s)
+            return len(waited) == 3
+
+    monkeypatch.setattr(keeper, "_stop", Stop())
+    monkeypatch.setattr(time, "thread_time", lambda: next(cpu_s))
+    keeper._run()
+    assert waited == pytest.approx([0.05, 150, 5])
+
+
 def test_what_is_given_up_is_kept_first_but_not_what_is_lost(tmp_path, records):
     it = Kept(tmp_path)
     it.keeper.restorer.restore(LOG, ends(records))
