@@ -65,6 +65,12 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         Unreachable,
         "the catalog does not let us in: {0}",
     ),
+    (
+        r"RecordTooLargeException: ([^\n]*)",
+        JobError,
+        "an event is larger than the topic of --events-topic takes (raise its max.message.bytes; the same command"
+        " goes on from here): {0}",
+    ),
     (r"UnknownTopicOrPartitionException: ([^\n]*)", Unreachable, "the topic is not there: {0}"),
     (
         r"Failed to find (?:the )?data source: kafka",

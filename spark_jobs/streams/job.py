@@ -38,7 +38,7 @@ from spark_jobs.formats.opening import conformed, open_output
 from spark_jobs.formats.parquet import leased
 from spark_jobs.formats.s3_lease import S3Lease, is_s3
 from spark_jobs.history import FILES, from_columns, from_json
-from spark_jobs.kafka import assigned, readable, with_broker_sessions
+from spark_jobs.kafka import PREFIX, assigned, readable, with_broker_sessions
 from spark_jobs.log_clocks import keep_clock
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
@@ -59,6 +59,9 @@ Check = Callable[[], None]
 WHO = "kshadow spark stream"
 CHECKED_S = 30.0
 """How often it is looked whether the stream may go on, at least."""
+_PRODUCER = {f"{PREFIX}max.request.size": str(8 * 1024 * 1024), f"{PREFIX}compression.type": "zstd"}
+"""A rebalance of 10,000 members is an event of 3 MB, of which Java's producer would send one. Compressed it is a
+seventh of that, which a topic takes as the broker makes one."""
 
 
 def run(job: Stream) -> int:
@@ -278,7 +281,7 @@ def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:
 
 def _produce(records: DataFrame, job: Stream, topic: str) -> None:
     """Write records (`key`, `value`). A batch that is made again writes them again."""
-    records.write.format("kafka").options(**readable(_kafka(job))).option("topic", topic).save()
+    records.write.format("kafka").options(**{**_PRODUCER, **readable(_kafka(job))}).option("topic", topic).save()
 
 
 def _as_json(table: DataFrame, name: str) -> DataFrame:

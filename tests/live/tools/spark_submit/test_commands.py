@@ -144,6 +144,21 @@ def test_so_do_a_stream_that_is_started_again_and_a_batch(broker: EmbeddedBroker
 @pytest.mark.thorough
 @pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
 @pytest.mark.usefixtures("kafka")
+def test_events_of_more_than_a_megabyte_come_to_the_topic(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """Each start of the stream failed at the same one."""
+    if not jars():
+        pytest.skip("no job has downloaded Spark's Kafka connector yet")
+    program = [sys.executable, "-m", "tests.harness.spark.large_events", broker.bootstrap_servers, tmp_path.name]
+    ended = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    taken, refused = ended.stdout.splitlines()
+    assert taken == "written: 3617781 bytes"
+    assert "an event is larger than the topic of --events-topic takes (raise its max.message.bytes" in refused
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
+@pytest.mark.usefixtures("kafka")
 def test_spark_still_hides_internal_topics(broker: EmbeddedBroker) -> None:
     """Where it no longer does, `useDeprecatedOffsetFetching` goes from spark_jobs/session.py, and this test."""
     if not jars():
