@@ -18,6 +18,7 @@ from agent.common.units import HOUR_MS
 from agent.kafka.client import (
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
+    CertificateFiles,
     RecordProducer,
     Undelivered,
     is_login_failure,
@@ -89,10 +90,15 @@ class CompactedTopic:
         writing and reading."""
         self._conf = {"client.id": "kshadow", **quiet(conf)}
         self._topic, self._create, self._timeout_s = topic, create, timeout_s
+        self._files = CertificateFiles(conf)
+        self._make_clients()
+        self._open()
+
+    def _make_clients(self) -> None:
+        """Of certificates and keys as the files have them now; the producer is made where it is needed."""
         self._producer: RecordProducer | None = None
         with kafka_errors(_misconfigured):
             self._admin = new_admin_client(self._conf)
-        self._open()
 
     def _open(self) -> None:
         """Make the topic if it is not there, and see that it keeps what is put there."""
@@ -125,6 +131,8 @@ class CompactedTopic:
         `StoreError` once, as what was kept is gone; each time where that one is not fit to be written to."""
         if time.monotonic() - self._checked_s < CHECK_S:
             return
+        if self._files.are_renewed():
+            self._make_clients()
         before = self._id
         if self._ask_id() == before:
             self._checked_s = time.monotonic()

@@ -24,6 +24,8 @@ from agent.kafka.admin_api.observer import AdminObserver
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.topic_sink import TopicSink
+from agent.persistence.snapshot.store import StoreError
+from agent.persistence.snapshot.topic_store import TopicStore
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import fetch_jars
@@ -35,13 +37,15 @@ from tests.waiting import until
 pytestmark = [pytest.mark.usefixtures("kafka"), pytest.mark.thorough]  # certificates that are renewed have unit tests
 
 PARTITIONS = 2
-ORDERS, HISTORY, SHARED = "orders", "history", "kshadow-shared"
+ORDERS, HISTORY, SNAPSHOTS, SHARED = "orders", "history", "snapshots", "kshadow-shared"
 RIGHTS = (
     READ_TOPIC,
     DESCRIBE_GROUPS,
     DESCRIBE_TOPICS,
     Right(AclOperation.READ, ResourceType.GROUP, SHARED),
     Right(AclOperation.WRITE, ResourceType.TOPIC, HISTORY),
+    Right(AclOperation.WRITE, ResourceType.TOPIC, SNAPSHOTS),
+    Right(AclOperation.READ, ResourceType.TOPIC, SNAPSHOTS),
 )
 
 
@@ -50,7 +54,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
     with secured(fetch_jars(), tmp_path_factory.mktemp("renewed"), properties=properties) as it:
         faults.create(it.broker, PARTITIONS)
-        for made in it.admin.create_topics([NewTopic(name, 1, 1) for name in (ORDERS, HISTORY)]).values():
+        for made in it.admin.create_topics([NewTopic(name, 1, 1) for name in (ORDERS, HISTORY, SNAPSHOTS)]).values():
             made.result(20)
         conf = {"bootstrap.servers": it.broker.admin_servers, "group.id": ORDERS, "enable.auto.commit": False}
         consumer = Consumer({**conf, "log_level": 0})
@@ -131,6 +135,18 @@ def test_history_goes_on_with_them(cluster: Secured, conf: dict[str, str]) -> No
     Path(conf["ssl.ca.location"]).write_bytes(cluster.authority.file.read_bytes())
     assert not sink.write(more)
     sink.close()
+
+
+def test_snapshots_go_on_with_them(cluster: Secured, conf: dict[str, str]) -> None:
+    store = TopicStore(conf, SNAPSHOTS, "cluster", create=False, timeout_s=5)
+    store.save("partition-0", b"before")
+    replace_authority(cluster)
+    with pytest.raises(StoreError):
+        store.save("partition-0", b"not trusted")
+    Path(conf["ssl.ca.location"]).write_bytes(cluster.authority.file.read_bytes())
+    store.save("partition-0", b"after")
+    assert store.load(["partition-0"]) == {"partition-0": b"after"}
+    store.close()
 
 
 def test_a_keystore_that_is_changed_under_connections_that_last(
