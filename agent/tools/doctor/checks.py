@@ -122,14 +122,14 @@ def mechanism(conf: Mapping[str, str]) -> str:
 _IAM_ACTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("--topic", "Describe"): ("DescribeTopic",),
     ("--topic", "Read"): ("DescribeTopic", "ReadData"),
-    ("--topic", "Write"): ("DescribeTopic", "WriteData"),
+    ("--topic", "Write"): ("DescribeTopic", "WriteData", "WriteDataIdempotently"),
     ("--topic", "Create"): ("CreateTopic",),
     ("--group", "Describe"): ("DescribeGroup",),
     ("--group", "Read"): ("AlterGroup", "DescribeGroup"),
     ("--cluster", "DescribeConfigs"): ("DescribeClusterDynamicConfiguration",),
 }
 """What Kafka's operations are called in AWS' policies, all after `kafka-cluster:` (Amazon MSK's documentation of IAM
-access control)."""
+access control). We write idempotently, which IAM does not grant with WriteData on one topic, as ACLs do (KIP-679)."""
 
 
 def _iam_statement(operations: Sequence[str], kind: str, name: str | None = None) -> str:

@@ -96,6 +96,14 @@ def test_commands_are_fit_for_a_shell() -> None:
     )
 
 
+def test_by_iam_idempotent_writing_is_allowed_by_itself() -> None:
+    wanted = DoctorRequest({**CONF, "sasl.mechanism": "AWS_MSK_IAM"})
+    assert grant_command(wanted, ["Write"], "--topic", "history") == (
+        "allow kafka-cluster:Connect, kafka-cluster:DescribeTopic, kafka-cluster:WriteData, "
+        "kafka-cluster:WriteDataIdempotently on topic/CLUSTER/*/history and the cluster in this identity's IAM policy"
+    )
+
+
 def test_what_iam_has_no_action_for_is_said() -> None:
     wanted = DoctorRequest({**CONF, "sasl.mechanism": "AWS_MSK_IAM"})
     assert grant_command(wanted, ["DescribeConfigs"], "--cluster") == (
