@@ -65,7 +65,7 @@ def _packages(trial: Trial) -> Check:
         if place is None or place.resolve() != root.resolve() / name:
             others.append(f"{name} is not kshadow's but from {place.resolve() if place else 'nowhere'}")
     if others:
-        fix = "python3 -m venv kshadow-venv && kshadow-venv/bin/pip install kshadow, alone in its own environment"
+        fix = "pipx install . in kshadow's sources: alone, in an environment of its own"
         return trial.failed("; ".join(sorted(set(others))), fix)
     return trial.ok(f"all from {root}")
 
@@ -86,7 +86,7 @@ def _extras(trial: Trial) -> Check:
         if match[1] != DISTRIBUTION and not _is_installed(match[1]):
             lacking.append(match[1])
     if broken:
-        return trial.failed(f"not installed: {', '.join(broken)}", "pip install --force-reinstall kshadow")
+        return trial.failed(f"not installed: {', '.join(broken)}", f"pip install {' '.join(broken)}")
     missing.pop("dev", None)
     parts = [f"{extra}: " + (f"needs {', '.join(it)}" if it else "installed") for extra, it in missing.items()]
     return trial.ok("; ".join(parts) or "there are none")

@@ -155,6 +155,12 @@ def test_plain_text_becomes_no_markup() -> None:
     assert prose("by --tune a.b_s=3, ${NAME} or <x> | `y`") == r"by `--tune` `a.b_s=3`, `${NAME}` or \<x\> \| `y`"
 
 
+@BY_PAGE
+def test_kshadow_is_installed_from_its_sources(page: Path) -> None:
+    """No registry has it: by its name nothing is found, or what a stranger called so."""
+    assert not re.findall(r"pipx? install (?:-\S+ )*['\"]?kshadow\b", page.read_text(encoding="utf-8"))
+
+
 ON_COMMAND_LINE = re.compile(
     r"(?:-X|--property)[ =]['\"]?[\w.]*(?:password|secret|passphrase|token)=(?!'?`?\$\{\w+\})\S*"
 )

@@ -75,12 +75,28 @@ def test_a_package_of_our_name_that_comes_first(tmp_path: Path) -> None:
     assert packages(str(tmp_path), str(ROOT)) == f"failed: analyzers is not kshadow's but from {tmp_path}/analyzers"
 
 
+@pytest.mark.usefixtures("process")
+def test_what_is_not_installed_is_installed_by_its_own_name(tmp_path: Path) -> None:
+    """Kshadow itself is in no registry."""
+    metadata = tmp_path / "kshadow-0.1.0.dist-info"
+    metadata.mkdir()
+    needed = "Requires-Dist: not-there>=2\nRequires-Dist: click>=8\nRequires-Dist: nor-this; extra == 'x'\n"
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kshadow\nVersion: 0.1.0\n{needed}")
+    found = told("extras", str(tmp_path), str(ROOT))
+    assert found == "failed: not installed: not-there; pip install not-there"
+
+
 def packages(*path: str) -> str:
     """The outcome in a process that finds packages there first."""
-    code = """if True:
+    return told("packages", *path).partition("; ")[0]
+
+
+def told(check: str, *path: str) -> str:
+    """The outcome of one check, and how to mend it, in a process that finds packages there first."""
+    code = f"""if True:
         from agent.tools.doctor import DoctorRequest, local
-        (it,) = (it for it in local.check_machine(DoctorRequest({})) if it.check == "packages")
-        print(f"{it.outcome}: {it.found}")
+        (it,) = (it for it in local.check_machine(DoctorRequest({{}})) if it.check == "{check}")
+        print(f"{{it.outcome}}: {{'; '.join([it.found, *it.fix])}}")
     """
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd="/", check=True)
