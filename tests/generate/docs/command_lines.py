@@ -10,10 +10,12 @@ from pathlib import Path
 import click
 
 from agent.cli.main import cli
+from tests.generate.docs.commands_page import commands
 
 _FENCED = re.compile(r"^(```+|~~~+)[^\n]*\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^|\n)(?:\s*\n)((?:(?:    |\t).*\n|\s*\n)+)")
 _CALL = re.compile(r"^(?:.*\| )?\$? ?(kshadow .*)$")
+_OPTION_SPAN = re.compile(r"`(--[a-z][a-z-]+)[ =]([^`\s]+)`")
 _SPAN = re.compile(r"`(kshadow [^`\n]+)`")
 
 
@@ -54,6 +56,28 @@ def check_span(text: str) -> str | None:
             if word.startswith("-") and len(word) > 1 and word.split("=")[0] not in known:
                 return f"{command.name} has no option {word}"
     return None
+
+
+def option_spans(page: Path) -> Iterator[tuple[str, str]]:
+    """Each option that a sentence names with a value of it, not with a word that stands for one (`--shard I/N`)."""
+    for name, value in _OPTION_SPAN.findall(_FENCED.sub("\n", page.read_text(encoding="utf-8"))):
+        if not re.search(r"[A-Z…{]", value):
+            yield name, value
+
+
+def check_option(name: str, value: str) -> str | None:
+    """Why no command takes this value for its option of that name; None if one does, or if none has that option."""
+    refused = None
+    for leaf in commands():
+        for option in leaf.options:
+            if name in option.opts and not option.is_flag:
+                try:
+                    option.type.convert(value, option, leaf.context)
+                except click.BadParameter as error:
+                    refused = error.message
+                else:
+                    return None
+    return refused
 
 
 def _alternatives(words: list[str]) -> list[list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from agent.cli.commands import LISTINGS
 from tests import ROOT
 from tests.generate.docs import alerts_page, commands_page, metrics_page, render, site
-from tests.generate.docs.command_lines import calls, check_span, parse, spans
+from tests.generate.docs.command_lines import calls, check_option, check_span, option_spans, parse, spans
 from tests.generate.docs.markdown import Link, anchor, anchors, links, pages, problem, prose
 from tests.generate.docs.render import PAGES, every, is_stale, main, rendered
 from tests.live.helm.mixin.alerts import ALERTS
@@ -112,6 +112,22 @@ def test_commands_parse(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @BY_PAGE
 def test_commands_in_sentences_exist(page: Path) -> None:
     assert [f"{text}: {found}" for text in dict.fromkeys(spans(page)) if (found := check_span(text))] == []
+
+
+@pytest.mark.parametrize("page", [it for it in EVERY if it.name != "CHANGELOG.md"], ids=lambda it: it.name)
+def test_options_in_sentences_take_their_values(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the changelog, which also names values that are refused."""
+    monkeypatch.chdir(tmp_path)
+    said = {f"{name} {value}": check_option(name, value) for name, value in option_spans(page)}
+    assert not {text: why for text, why in said.items() if why}
+
+
+def test_a_value_that_is_refused_is_seen() -> None:
+    assert check_option("--lag-interval", "0")
+    assert check_option("--lag-interval", "1m") is None
+    assert check_option("--since", "2h") is None
+    assert check_option("--of-another-program", "0") is None
+    assert sum(len([*option_spans(page)]) for page in EVERY) > 40
 
 
 def test_there_are_commands_to_check() -> None:
