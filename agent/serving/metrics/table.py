@@ -114,7 +114,9 @@ CLUSTER_METRICS = (
         lambda it: it.healthy,
     ),
     _gauge(
-        "kshadow_partitions_owned", "Partitions of the topic that this agent reads.", lambda it: it.partitions_owned
+        "kshadow_partitions_owned",
+        "Partitions of the topic that this agent reads now, with --share-group.",
+        lambda it: it.partitions_owned,
     ),
     _gauge(
         "kshadow_kubernetes_watch_healthy",
