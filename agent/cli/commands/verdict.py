@@ -78,9 +78,9 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
 
     A rollout is found by Kubernetes' revisions, where the agent knows the pods, or by the turnover of the group's
     members, of which it had two at least: of one, each restart looks like a rollout. The verdict is there 30 s after
-    the last rebalance. The exit code is 0 for better and same, 1 for worse and harmful (and where data were damaged),
-    3 where there is no verdict: no such group, no rollout in the range, one that is still running, or a source that
-    cannot be reached. --since keeps earlier rollouts out.
+    the last rebalance. The exit code is 0 for better and same, 1 for worse and harmful (and where data were damaged,
+    or the agent does not read at the moment), 3 where there is no verdict: no such group, no rollout in the range,
+    one that is still running, or a source that cannot be reached. --since keeps earlier rollouts out.
 
     \b
     Examples:
