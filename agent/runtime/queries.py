@@ -48,6 +48,10 @@ class AgentQueries(ServedQueries):
         self.shows_group = self._shown.shows_group
         """Whether a group of a name is asked for."""
 
+    def of_cluster(self, cluster: str) -> ServedQueries | None:
+        """Itself, by its own name."""
+        return self if cluster == self._parts.options.settings.name else None
+
     @property
     def has_caught_up(self) -> bool:
         """Whether the topic was read to its end once."""

@@ -36,7 +36,7 @@ class ServedQueries(GroupQueries, Protocol):
         return {}
 
     def of_cluster(self, cluster: str) -> ServedQueries | None:
-        """Who answers for one cluster of several; None if none of them has that name."""
+        """Who answers for the cluster of that name; None if none has it."""
         return None
 
     def unseen_reason(self, group: str) -> str | None:

@@ -53,7 +53,7 @@ class Pages:
         if not self._agent.has_caught_up:
             return self._answer(request, self._waiting(self._agent, wanted.cluster))
         fleet = self._fleets.current()
-        if wanted.cluster is not None:
+        if wanted.cluster is not None and self._clusters():
             fleet = fleet.of_cluster(wanted.cluster, queries.ready())
         version = version_of(fleet, wanted)
         if _client_has(request, version):

@@ -391,6 +391,20 @@ def test_several_clusters() -> None:
         assert "/groups/a?cluster=east" in Reader(asked.text).links()
 
 
+class One(Replayed):
+    """An agent of one cluster, which has a name."""
+
+    def of_cluster(self, cluster: str) -> Replayed | None:
+        return self if cluster == "eu" else None
+
+
+def test_one_cluster_by_its_name() -> None:
+    with client(One(of_log(Log().add(b.new_group("a"))))) as it:
+        assert "/groups/a" in Reader(it.get("/?cluster=eu").text).links()
+        assert [it.get(f"{path}?cluster=eu").status_code for path in ("/groups/a", "/findings")] == [200, 200]
+        assert it.get("/?cluster=us").status_code == 404
+
+
 def test_a_range_of_which_not_all_events_are_kept() -> None:
     """The picture begins where it was asked to; what is said is of what is known."""
     log = Log()

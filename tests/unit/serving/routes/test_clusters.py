@@ -9,15 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from httpx import Client
 
 from agent.common.logs import LogHandler, TextFormatter
 from agent.common.threads import daemon_thread
+from agent.config.settings import PLAIN_CLUSTER
 from agent.core.queries import AmbiguousGroup, Health
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
+from agent.runtime.agent import Agent as LiveAgent
+from agent.runtime.parts import AgentOptions
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.core.shadow import build as b
@@ -128,6 +132,18 @@ def test_one_by_one() -> None:
             assert one.readings().healthy
         assert all_.of_cluster("ap") is None
         assert list(all_.capabilities.clusters) == ["eu", "us"]
+
+
+@pytest.mark.parametrize("name", ["eu", None])
+def test_an_agent_of_one_cluster_answers_to_its_name(name: str | None) -> None:
+    alone = LiveAgent(
+        AgentOptions(conf={"bootstrap.servers": "localhost:1"}, settings=replace(PLAIN_CLUSTER, name=name))
+    )
+    try:
+        assert alone.queries.of_cluster("eu") is (alone.queries if name == "eu" else None)
+        assert alone.queries.of_cluster("us") is None
+    finally:
+        alone.stop()
 
 
 @pytest.mark.parametrize("command", ["describe", "explain", "timeline", "members", "lag"])
