@@ -165,8 +165,8 @@ def writing() -> Row:
             bars(
                 Says(
                     "Events dropped, by sink",
-                    "Events that were lost because there was no more room to wait in. Any is a gap in the history: "
-                    "give `--state-dir` or a larger `--spool-size`, and mend the sink.",
+                    "Events that were lost: there was no more room to wait in, the sink refuses them for good, or "
+                    "they were damaged on disk. Any is a gap in the history. `/api/v1/status` says which it was.",
                     "none",
                     NO_HISTORY,
                 ),

@@ -160,9 +160,10 @@
             '1m',
             'increase(%s[1h]) > 0' % lib.metric('kshadow_history_dropped_total'),
             'The kshadow agent %s drops history that its sink {{ $labels.sink }} did not take.' % agent,
-            'The kshadow agent %s dropped about {{ printf "%%.0f" $value }} events within the last hour, since ' % agent +
-            'the sink {{ $labels.sink }} did not take them and there was no room left to keep them. They are gone from the ' +
-            'history; kshadow spark backfill makes them again from the topic for as long as that has the records.'
+            'The kshadow agent %s dropped about {{ printf "%%.0f" $value }} events within the last hour. ' % agent +
+            'Either the sink {{ $labels.sink }} did not take them and there was no room left to keep them, or it refuses them for ' +
+            'good, or they were damaged on disk. Its /api/v1/status says which. They are gone from the history; kshadow ' +
+            'spark backfill makes them again from the topic for as long as that has the records.'
           ),
           lib.alert(
             'KshadowSnapshotOld',
