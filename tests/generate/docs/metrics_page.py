@@ -12,6 +12,8 @@ from agent.core.wire.errors import KINDS
 from agent.core.wire.records import RECORD_TYPES
 from agent.kafka.admin_api.answers import AdminOutcome
 from agent.kafka.admin_api.divergence import FIELDS
+from agent.kafka.lag.asking import OffsetOutcome
+from agent.kafka.source.quarantine import QuarantineReason
 from agent.persistence.export.otlp_sink import OtlpSink
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.topic_sink import TopicSink
@@ -80,8 +82,9 @@ VALUES: dict[str, Iterable[str]] = {
 OWN: dict[tuple[str, str], Iterable[str]] = {
     ("kshadow_admin_requests", "outcome"): AdminOutcome,
     ("kshadow_decode_errors", "reason"): KINDS,
-    ("kshadow_lag_requests", "outcome"): AdminOutcome,
+    ("kshadow_lag_requests", "outcome"): OffsetOutcome,
     ("kshadow_records", "type"): (*(it.name for it in RECORD_TYPES.values()), "transaction_marker"),
+    ("kshadow_records_quarantined", "reason"): QuarantineReason,
     ("kshadow_series_left_out", "reason"): Reason,
     ("kshadow_shadow_divergence_groups", "field"): FIELDS,
     ("kshadow_snapshot_refused", "reason"): tuple(RefusalReason),

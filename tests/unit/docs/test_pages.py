@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
 from agent.cli.commands import LISTINGS
+from agent.config.settings import PLAIN_CLUSTER, LagSettings
+from agent.runtime.parts import AgentOptions, build_parts
+from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.scrape import ScrapeReader
+from agent.serving.metrics.table import CLUSTER_METRICS
 from tests import ROOT
 from tests.generate.docs import alerts_page, commands_page, metrics_page, render, site
 from tests.generate.docs.command_lines import calls, check_option, check_span, option_spans, parse, spans
@@ -42,6 +48,20 @@ def test_everything_there_is_has_its_place() -> None:
     with_units = [metric for metric in metrics_page.METRICS.values() if metrics_page.unit(metric)]
     assert len(with_units) > 15
     assert sum(len(leaf.options) for leaf in commands_page.commands()) > 200
+
+
+def test_values_of_labels_are_those_that_are_exported() -> None:
+    """Of an agent that has read nothing yet: what it counts by outcome or reason begins at 0."""
+    settings = replace(PLAIN_CLUSTER, lag=LagSettings(enabled=True))
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "localhost:1"}, settings=settings))
+    readings = ScrapeReader(parts, ReaderLoop(parts, lambda: None)).read()
+    found = {}
+    for metric in CLUSTER_METRICS:
+        exported = {values[0] for values, _ in metric.samples(readings) if values}
+        if exported and (metric.name, metric.labels[0]) in metrics_page.OWN:
+            found[metric.name] = (exported, {str(it) for it in metrics_page.OWN[metric.name, metric.labels[0]]})
+    assert {"kshadow_lag_requests", "kshadow_records_quarantined"} <= found.keys()
+    assert {name: both for name, both in found.items() if both[0] != both[1]} == {}
 
 
 def test_pages_are_found() -> None:
