@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,25 @@ def kafka_errors(translate: Callable[[KafkaError], Exception]) -> Iterator[None]
         raise translate(error.args[0]) from error
 
 
+@contextmanager
+def fatal_errors_raised() -> Iterator[None]:
+    """Raise `KafkaException` for a producer's fatal error, whatever comes with it.
+
+    The client raises one in place of calling back. Where a report is due in the same call, that is called with an
+    exception set, which Python takes for broken: a `SystemError`, of it or of nothing at all.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if not isinstance(cause, KafkaException):
+            said = "the client's producer ended without a reason; kshadow doctor tries the rights that it needs"
+            cause = KafkaException(KafkaError(KafkaError._FATAL, said))
+        raise cause from error
+
+
 def led_partitions(client: AdminClient | Consumer, topic: str, timeout_s: float) -> int | None:
     """How many partitions a topic has: None if there is no such topic, 0 if not each has a leader yet.
 
@@ -243,7 +262,7 @@ class RecordProducer:
         reports = {"on_delivery": self._report, "delivery.report.only.error": True}
         self._topic, self._producer = topic, new_producer({**conf, **reports})
         self.count = self._failed = 0
-        self._first: tuple[KafkaError, int] | None = None
+        self._first: tuple[KafkaError, Message] | None = None
 
     def produce(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int = 0) -> None:
         """Hand one over, 0 for the time of now. Raises `KafkaException` for a record that cannot be sent at all,
@@ -257,26 +276,34 @@ class RecordProducer:
                 self.check(0.1)
 
     def check(self, timeout_s: float = 0.0) -> None:
-        """Take reports for that long. Raises `Undelivered`."""
-        self._producer.poll(timeout_s)
+        """Take reports for that long. Raises `Undelivered`, and `KafkaException` for what ends the producer."""
+        with fatal_errors_raised():
+            self._producer.poll(timeout_s)
         if self._first is not None:
             self.drop()
-            raise Undelivered(*self._first, self._failed, self.count)
+            error, message = self._first
+            raise Undelivered(error, message.partition() or 0, self._failed, self.count)
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Wait until all are written; False if some are still waiting after that long. Raises `Undelivered`."""
+        """Wait until all are written; False if some are still waiting after that long. Raises as `check` does."""
         deadline = time.monotonic() + timeout_s
-        while (waiting := self._producer.flush(0.5)) and time.monotonic() < deadline:
+        while (waiting := self._flush(0.5)) and time.monotonic() < deadline:
             self.check()
         self.check()
         return not waiting
 
+    def _flush(self, timeout_s: float) -> int:
+        with fatal_errors_raised():
+            return self._producer.flush(timeout_s)
+
     def drop(self) -> None:
         """Give up what is still waiting."""
         self._producer.purge()
-        self._producer.flush(1.0)
+        with suppress(KafkaException):  # whatever ended it, nothing is waited for any more
+            self._flush(1.0)
 
     def _report(self, error: KafkaError | None, message: Message) -> None:
+        # Calls nothing: see `fatal_errors_raised`.
         if error is not None:
             self._failed += 1
-            self._first = self._first or (error, message.partition() or 0)
+            self._first = self._first or (error, message)

@@ -32,6 +32,7 @@ from agent.kafka.client import (
     RIGHT_CREDENTIALS,
     CertificateFiles,
     error_text,
+    fatal_errors_raised,
     is_login_failure,
     kafka_errors,
     new_admin_client,
@@ -212,14 +213,16 @@ class TopicSink:
     def _flush(self, producer: Producer, timeout_s: float) -> bool:
         """Take reports until all were made or the time is over; whether more are to come."""
         try:
-            return producer.flush(timeout_s) > 0
+            with fatal_errors_raised():
+                return producer.flush(timeout_s) > 0
         except KafkaException as error:  # a fatal error, which the client raises in place of calling back
             self._fatal = error.args[0]
             return True
 
     def _poll(self, producer: Producer, timeout_s: float) -> None:
         try:
-            producer.poll(timeout_s)
+            with fatal_errors_raised():
+                producer.poll(timeout_s)
         except KafkaException as error:
             self._fatal = error.args[0]
 
@@ -248,7 +251,7 @@ class TopicSink:
             log.warning(
                 "history topic %s: the producer gave up, a new one goes on: %s", self._topic, self._fatal.str()
             )
-            raise SinkDown(f"writing to topic {self._topic}: {self._fatal.str()}")
+            raise self._down(self._fatal, f"writing to topic {self._topic}", "Write")
         error, number = self._failure
         if (reason := _REJECTIONS.get(error.code())) is None:
             # Where the broker says no, what was checked once may be otherwise now.
@@ -321,7 +324,7 @@ class TopicSink:
         needed = {
             KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {self._topic}",
             KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {self._topic}, and on the"
-            " cluster IdempotentWrite where it is older than Kafka 2.8",
+            " cluster IdempotentWrite where it is older than Kafka 2.8 (by AWS' IAM always: WriteDataIdempotently)",
             **RIGHT_CREDENTIALS,
         }.get(error.code())
         message = f"{doing}: {error.str()}"

@@ -66,7 +66,8 @@ _CONSUMER: Mapping[str, str] = {
 }
 _DENIED: Mapping[int, str] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "ACL operations Read, Write and Describe on topic {topic}",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ACL operation Create on topic {topic}, or the topic made beforehand",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ACL operation Write on topic {topic}, and Create where it is not there;"
+    " on the cluster IdempotentWrite where it is older than Kafka 2.8 (by AWS' IAM always: WriteDataIdempotently)",
     **RIGHT_CREDENTIALS,
 }
 _REASONS = {

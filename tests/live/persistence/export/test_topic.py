@@ -188,6 +188,20 @@ def test_without_a_topic_and_without_leave_to_make_it(conf: dict[str, str]) -> N
         TopicSink(conf, "absent").write(batch)
 
 
+def test_who_may_write_nowhere_is_told_the_right(conf: dict[str, str]) -> None:
+    batch = tuple(encode_event(it, 0) for it in some(0, 3))
+    TopicSink(conf, "nowhere").write(batch)
+    nowhere = acl(ResourceType.TOPIC, "*", AclOperation.WRITE, AclPermissionType.DENY)
+    shown = acl(ResourceType.TOPIC, "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+    others = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, AclPermissionType.ALLOW)
+    denied = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.IDEMPOTENT_WRITE, AclPermissionType.DENY)
+    with (
+        rules(conf, nowhere, shown, others, denied),
+        pytest.raises(SinkDown, match=r"needed: ACL operation Write on topic nowhere|kshadow doctor tries"),
+    ):
+        TopicSink(conf, "nowhere").write(batch)
+
+
 def test_a_right_that_is_taken_and_given_back_costs_nothing(conf: dict[str, str], tmp_path: Path) -> None:
     exports = ExportPipeline([TopicSink(conf, "rights")], spool=SpoolSettings(tmp_path, "c"))
     exports.start()

@@ -30,6 +30,7 @@ from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.persistence.snapshot.topic_store import TopicStore
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT
+from tests.live.kafka.writer.test_topic import acl, rules
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -305,6 +306,21 @@ def test_a_right_that_lacks_is_named(conf: dict[str, str]) -> None:
     finally:
         for deleted in admin.delete_acls([AclBindingFilter(ResourceType.ANY, None, *everything)]).values():
             deleted.result(20)
+
+
+def test_who_may_write_nowhere_is_told_the_right(conf: dict[str, str]) -> None:
+    """The producer ends with a fatal error then, which came as a SystemError, and ended the thread of snapshots."""
+    TopicStore(conf, TOPIC, CLUSTER).close()
+    nowhere = acl(ResourceType.TOPIC, "*", AclOperation.WRITE, AclPermissionType.DENY)
+    read = acl(ResourceType.TOPIC, "*", AclOperation.READ, AclPermissionType.ALLOW)
+    # The broker itself is the same user: what it needs stays allowed.
+    others = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, AclPermissionType.ALLOW)
+    denied = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.IDEMPOTENT_WRITE, AclPermissionType.DENY)
+    with rules(conf, nowhere, read, others, denied):
+        store = TopicStore(conf, TOPIC, CLUSTER)
+        # The client may lose its own exception on the way.
+        with pytest.raises(StoreError, match=f"needed: ACL operation Write on topic {TOPIC}|kshadow doctor tries"):
+            store.save("partition-2", b"never")
 
 
 def test_a_broker_that_stands_still_is_told_in_time(broker: EmbeddedBroker, conf: dict[str, str]) -> None:
