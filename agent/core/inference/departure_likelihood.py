@@ -1,9 +1,10 @@
 """When a member that went will have gone, by cause, given its last commit: the prior times the likelihood of a gap.
 
-Four facts of the protocol and its clients carry this. A commit renews the session, and so does a rejoin: no session
-runs out before the session timeout has passed since both. Clients commit as they close. A poll loop that stalls
-commits nothing new, and the client leaves when `max.poll.interval.ms` has run out. And a client that an admin removes
-is told so with its next heartbeat, and joins again at once: as one does that is restarted.
+Four facts of the protocol and its clients carry this. A commit renews the session, unless it is of a transaction, and
+so does a rejoin: no session runs out before the session timeout has passed since both. Clients commit as they close.
+A poll loop that stalls commits nothing new, and the client leaves when `max.poll.interval.ms` has run out. And a
+client that an admin removes is told so with its next heartbeat, and joins again at once: as one does that is
+restarted.
 
 Each cause is a mixture of evenly spread intervals, w · U[low, high] (`UniformInterval`, `departure_times`). With
 
@@ -18,9 +19,10 @@ a member of a classic group that committed since g has gone at
                          a = commits_on_close_share and close = close_after_commit_ms of its library,
                          b = (1 - a) · slow_close_share, slow = slow_close_ms
     session_timeout  π · ( (1 - q) · (1 - t) · U[r' + S - ε, r + S + ε] + (1 - q) · t · U[r' + S, r + S + tolerance]
-                           + q · U[r + S, r + S + i] )
+                           + q · U[r + S, r + S + i] + x · U[max(j, c - h) + S - ε, r + S] )
                          r' = max(c, j), r = max(c, g): it was renewed between the two;  t = late_timer_share,
-                         tolerance = log_time_tolerance_ms;
+                         tolerance = log_time_tolerance_ms;  x = transactional_share: commits in transactions renew
+                         nothing;
                          q = later_heartbeat_share · (i / 2h  if i < h  else 1 - h / 2i): a heartbeat came between
                          the last commit and the death
     poll_timeout     π · ( d · U[p + M - ε, c + M + late] + (1 - d) · U[c + M, c + M + i + late] )
@@ -269,12 +271,14 @@ def _after_a_commit(
     *,
     cooperative: bool,
 ) -> TimesByCause:
-    interval = _commit_interval_ms(activity)
+    interval, session = _commit_interval_ms(activity), limits.session_ms
+    joined, renewed = max(last, joined_ms or last), max(last, since_ms or last)
+    heard = max(last - P.heartbeat_interval_ms, joined_ms or 0)
+    # Commits in transactions renew no session, and how a group commits is not known.
+    by_heartbeats = UniformInterval(P.transactional_share, heard + session - P.timer_precision_ms, renewed + session)
     out = {
         Cause.MEMBER_LEFT: close_times(last, interval, limits.library),
-        Cause.SESSION_TIMEOUT: session_expiry_times(
-            max(last, joined_ms or last), max(last, since_ms or last), limits.session_ms, interval
-        ),
+        Cause.SESSION_TIMEOUT: (*session_expiry_times(joined, renewed, session, interval), by_heartbeats),
         Cause.ADMIN_REMOVED: (UniformInterval(1.0, last, last + interval),),
     }
     if limits.poll_ms is not None:

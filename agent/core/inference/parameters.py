@@ -180,6 +180,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     later_heartbeat_share: float = 0.65
     """Of the heartbeats that ought to follow the last commit of a member that dies, so many do. Rig. Weight 2, 2."""
 
+    transactional_share: float = 0.02
+    """How many of those that die committed in transactions (`sendOffsetsToTransaction`, Streams' exactly_once_v2),
+    which renews no session: it runs from their last heartbeat. Chosen: enough that a goodbye is not sure there."""
+
     dies_at_once_share: float = 0.5
     """How many of those that die without a commit die before they had time for one. Chosen. Weight 0."""
 

@@ -62,7 +62,9 @@ def departs(life: Life) -> tuple[Rebalanced, MemberLeft]:
 DEPARTURES = [
     (1, "it committed as it closed", Life(gap_ms=300), "member_left", "member_left"),
     (2, "the others took a heartbeat to notice", Life(gap_ms=3_200, revoked_ms=100), "member_left", "member_left"),
-    (3, "a commit renews the session: 9 s is no timeout of 10", Life(gap_ms=9_000), "member_left", "member_left"),
+    (3, "a commit renews the session: 6.5 s is no timeout of 10", Life(gap_ms=6_500), "member_left", "member_left"),
+    (24, "but not one of a transaction: then it runs from the last heartbeat", Life(gap_ms=9_000), "session_timeout",
+     "session_timeout"),
     (4, "silent for the session timeout, then the others noticed", Life(gap_ms=10_800), "session_timeout", None),
     (5, "and no later than a commit and a heartbeat after it", Life(gap_ms=14_100), "session_timeout", None),
     (6, "silent for far longer than that: idle before it went", Life(gap_ms=60_000), "unknown_departure", None),
