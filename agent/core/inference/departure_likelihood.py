@@ -462,6 +462,11 @@ def kip848_departure_probabilities(
             out[Cause.SESSION_TIMEOUT] = (UniformInterval(1.0, expires_ms, until_ms),)
             out[Cause.MEMBER_LEFT] = (UniformInterval(1.0, last, until_ms),)
     out[Cause.SESSION_TIMEOUT] += _times_after_change(coordinator_change, last, session_ms)
+    if member.instance_id is not None:
+        # Admins' clients name it by its instance; of others they take out all at once.
+        out[Cause.ADMIN_REMOVED] = out[Cause.MEMBER_LEFT]
+        if committed == last:
+            out[Cause.ADMIN_REMOVED] = UniformInterval(works, last, last + interval), silent
     if member.rebalance_timeout_ms is not None and library.stall_end is StallEnd.REBALANCE_TIMEOUT:
         poll, since = member.rebalance_timeout_ms, last if committed is None else committed
         polled = _earliest_last_poll_ms(since, interval)
@@ -483,7 +488,7 @@ def kip848_departure_probabilities(
         cause: shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
         for cause, times in out.items()
     }
-    if member.instance_id is not None and likely[Cause.SESSION_TIMEOUT]:
+    if member.instance_id is not None:
         # One that closes, or has been away from poll, leaves for a restart; for good it leaves as few do (KIP-1092).
         likely[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
         likely.pop(Cause.POLL_TIMEOUT, None)
