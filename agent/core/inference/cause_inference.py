@@ -97,6 +97,10 @@ def _infer(facts: RebalanceFacts, change: Explanation | None) -> tuple[Inference
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
+    if away := [old for old, _ in facts.replaced if _may_have_expired(old, facts)]:
+        # Whether it came back in time, or was removed, which may have set it off.
+        evidence += _replaced(away, facts)
+        trigger, confidence = Cause.UNKNOWN, 0.0
     return Inference(trigger, tuple(sorted(causes)), confidence, tuple(evidence), departures), posterior.began_ms
 
 
@@ -229,12 +233,28 @@ def static_member_replaced(facts: RebalanceFacts) -> Explanation | None:
         return None
     gone = [old for old, _ in facts.replaced]
     posterior, _ = _weigh(gone, facts, rejoin_has_reason=False, replaced=True)
-    evidence = tuple({**_commit_gap(old, facts), "kind": "static_member_replaced"} for old in gone)
+    evidence = _replaced(gone, facts)
+    if facts.assignors is not None:
+        # It came back with other assignors, which starts one as well.
+        changed: Evidence = {"kind": "assignor", "before": facts.assignors[0], "after": facts.assignors[1]}
+        if any(_may_have_expired(old, facts) for old in gone):
+            return Explanation(Cause.UNKNOWN, 0.0, (*evidence, changed))
+        return Explanation(Cause.SUBSCRIPTION_CHANGED, P.shown_rejoin_confidence, (changed,))
     first = posterior.departed_first
     cause = _likeliest(first) if first else Cause.UNKNOWN
     if first.get(cause, 0.0) < _least_confidence(gone, facts) or facts.since_ms is None:
         return Explanation(Cause.UNKNOWN, 0.0, evidence)
     return Explanation(cause, _confidence(first[cause]), evidence)
+
+
+def _replaced(gone: Iterable[Member], facts: RebalanceFacts) -> tuple[Evidence, ...]:
+    return tuple({**_commit_gap(old, facts), "kind": "static_member_replaced"} for old in gone)
+
+
+def _may_have_expired(member: Member, facts: RebalanceFacts) -> bool:
+    """Whether a session had time to run out since the member's last sign of life."""
+    heard_ms = max(_activity(member, facts).last_commit_ms or 0, facts.joined_ms or facts.since_ms or 0)
+    return facts.end_ms - heard_ms >= member_limits(member).session_ms - P.heartbeat_interval_ms
 
 
 def generation_unseen(facts: RebalanceFacts) -> Explanation | None:

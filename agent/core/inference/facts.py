@@ -91,6 +91,7 @@ class RebalanceFacts(Struct, frozen=True):
     generation before was complete. `cooperative`: members keep what they have through a rebalance.
     `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
+    `assignors` are those of the generation before and of the next, where they differ.
     `is_first_seen`: the log lacks the generation before, so nothing can be compared. `coordinator_change` is the
     newest of the group's partition (None: none is known).
     """
@@ -116,3 +117,4 @@ class RebalanceFacts(Struct, frozen=True):
     coordinator_change: CoordinatorChange | None = None
     forgotten_topics: Collection[str] = ()
     has_deleted_topic: bool = False
+    assignors: tuple[str, str] | None = None

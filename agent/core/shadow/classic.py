@@ -213,7 +213,7 @@ class ClassicGroup:
         """Apply one record: what it changed, the rebalance first. `coordinator_change`: the newest of its
         partition."""
         self.version += 1
-        old, joined_ms = self.members, self.state_since_ms
+        old, joined_ms, assignor = self.members, self.state_since_ms, self.protocol
         previous = None if self.is_simple else self.generation
         self.protocol_type = value.protocol_type or None
         leader = self.leader
@@ -229,7 +229,9 @@ class ClassicGroup:
             return self._same_generation(old, changes, at)
         if value.generation == 0 and not self.members and not old:
             return []
-        out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets, coordinator_change)
+        out = self._next_generation(
+            previous, old, joined_ms, leader, assignor, changes, value, at, offsets, coordinator_change
+        )
         self.pace.begin_generation(at.timestamp_ms, self.members.values(), self.name, offsets)
         if _may_commit_unmoved(self.members):
             offsets.moved.follow(self.name)
@@ -262,6 +264,7 @@ class ClassicGroup:
         old: Mapping[str, Member],
         joined_ms: int,
         leader: str | None,
+        assignor: str | None,
         changes: MemberChanges,
         value: GroupMetadataValue,
         at: LogPosition,
@@ -317,6 +320,9 @@ class ClassicGroup:
             is_first_seen=is_first_seen,
             coordinator_change=coordinator_change,
             has_deleted_topic=offsets.moved.is_followed(self.name) and not _may_commit_unmoved(old),
+            assignors=(assignor, value.protocol)
+            if assignor and value.protocol and assignor != value.protocol
+            else None,
             forgotten_topics=self._forgotten_topics(old, offsets) if cooperative else (),
         )
         inferred = infer_rebalance(facts)

@@ -281,6 +281,13 @@ def _partitions_sentence(item: Evidence) -> str | None:
     return f"{join_words(changed)}." if changed else None
 
 
+def _assignor_sentence(item: Evidence) -> str | None:
+    before, after = item.get("before"), item.get("after")
+    if not before or not after:
+        return None
+    return f"A static member joined again with other assignors: from {name(str(before))} to {name(str(after))}."
+
+
 def _initialized_sentence(item: Evidence) -> str | None:
     ready = int_field(item, "partitions")
     if ready is None:
@@ -303,6 +310,7 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     "withheld": _withheld_sentence,
     "subscription": _subscription_sentence,
     "partitions": _partitions_sentence,
+    "assignor": _assignor_sentence,
     "migration": _migration_sentence,
     "nobody_changed": ("No member joined, left or changed its subscription: then the topics are the only reason."),
     "partitions_initialized": _initialized_sentence,

@@ -17,12 +17,15 @@ from tests import ROOT
 from tests.harness.rig.accuracy import SURE
 from tests.harness.rig.settings import BROKER_CONFIG
 
-LEFT, DIED, REMOVED = "member_left", "session_timeout", "admin_removed"
+LEFT, DIED, REMOVED, CHANGED = "member_left", "session_timeout", "admin_removed", "subscription_changed"
 
 # File, why, and by generation (epoch) the cause; members that went did so in the same way.
 RECORDED: list[tuple[str, str, dict[int, str]]] = [
     ("transactional", "commits in transactions renew no session: it ran from the last heartbeat",
      {4: LEFT, 6: DIED, 8: DIED, 10: LEFT, 12: LEFT, 13: LEFT, 14: LEFT}),
+    ("static_back", "static members came back as their sessions had run out, and new ones with them",
+     {3: DIED, 4: DIED, 5: DIED, 6: DIED}),
+    ("static_assignor", "a static member came back with another assignor", {2: CHANGED, 3: DIED}),
     ("kip848_static_removed", "an admin removed static members, which leave for a restart as they close",
      {5: REMOVED, 7: REMOVED, 9: LEFT, 10: DIED, 11: DIED}),
 ]  # fmt: skip

@@ -212,6 +212,11 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
         ["`t` went from 4 to 7 partitions and `u` went from 2 to 0 partitions."],
     ),  # 4
     (
+        {"kind": "assignor", "before": "range", "after": "roundrobin"},
+        ["A static member joined again with other assignors: from `range` to `roundrobin`."],
+    ),  # 4 c
+    ({"kind": "assignor"}, ["Also: assignor."]),  # 4 d
+    (
         {"kind": "partitions_initialized", "partitions": 4},
         ["Members could be given 4 partitions more: the share group's state of these had been made."],
     ),  # 4 a

@@ -76,11 +76,11 @@ FIELDS = (
         "generation_lasted_ms",
     ),
     *("candidates", "partitions", "added", "removed", "topics", "to", "before_end_ms", "never_completed", "observed"),
-    *("cause", "anything"),
+    *("cause", "before", "after", "anything"),
 )
 KINDS = (
     *("commit_gap", "joined", "withheld", "subscription", "partitions", "migration", "nobody_changed"),
-    "partitions_initialized",
+    *("partitions_initialized", "assignor"),
     *("generation_gap", "static_member_replaced", "went_at_the_end", "broker_log", "admin_api", "news"),
 )
 evidence = st.fixed_dictionaries(
