@@ -70,12 +70,16 @@ def infer_rebalance(facts: RebalanceFacts) -> Inference:
     seldom = {name: _as_seldom(it, facts.end_ms) for name, it in facts.activity.items()}
     if seldom != facts.activity:
         inferred = _agreed(inferred, _infer(replace(facts, activity=seldom), change)[0])
+    if facts.left and not facts.cooperative and _busy_ms(facts) > P.slow_commits_ms:
+        inferred = _agreed(inferred, _infer(facts, change, are_busy=True)[0])
     return replace(inferred, began_ms=None if began_ms is None else round(began_ms))
 
 
-def _infer(facts: RebalanceFacts, change: Explanation | None) -> tuple[Inference, float | None]:
-    """The cause, and when the rebalance began."""
-    posterior, departures = _infer_departures(facts, rejoin_has_reason=change is not None)
+def _infer(
+    facts: RebalanceFacts, change: Explanation | None, *, are_busy: bool = False
+) -> tuple[Inference, float | None]:
+    """The cause, and when the rebalance began. `are_busy`: those that stay work for long on what they polled."""
+    posterior, departures = _infer_departures(facts, rejoin_has_reason=change is not None, are_busy=are_busy)
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped_generations:
         evidence.append({"kind": "generation_gap", "never_completed": facts.skipped_generations})
@@ -309,14 +313,24 @@ UNCHANGED_RULES = (
 # Departures.
 
 
-def _infer_departures(facts: RebalanceFacts, *, rejoin_has_reason: bool) -> tuple[Posterior, dict[str, Departure]]:
+def _busy_ms(facts: RebalanceFacts) -> int:
+    """How long those that stay may be at work on what they polled: as long as from commit to commit."""
+    return max(
+        (facts.activity.get(it, NO_COMMITS).commit_interval_ms or 0 for it in facts.before if it in facts.after),
+        default=0,
+    )
+
+
+def _infer_departures(
+    facts: RebalanceFacts, *, rejoin_has_reason: bool, are_busy: bool
+) -> tuple[Posterior, dict[str, Departure]]:
     """What came first, and why each member left, by member id."""
     known = facts.known_departures
     departures = {it.member_id: known[it.member_id] for it in facts.left if it.member_id in known}
     unknown = [it for it in facts.left if it.member_id not in known]
     unknown.sort(key=lambda it: _activity(it, facts).last_commit_ms or 0)
     returned = _returned_clients(unknown, facts)
-    posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason)
+    posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason, are_busy=are_busy)
     least = _least_confidence((), facts)
     for it in unknown:
         returns = it.member_id in returned
@@ -340,6 +354,7 @@ def _weigh(
     *,
     rejoin_has_reason: bool,
     replaced: bool = False,
+    are_busy: bool = False,
 ) -> tuple[Posterior, dict[str, Mapping[Cause, float]]]:
     """What came first, and the probabilities of each cause for each that went, by member id.
 
@@ -390,6 +405,8 @@ def _weigh(
             (0, *(it.rebalance_timeout_ms or 0 for it in (*facts.before.values(), *facts.joined)))
         ),
         notice_ms=facts.notice_ms,
+        busy_ms=_busy_ms(facts) if are_busy else P.busy_ms,
+        busy_share=P.busy_group_share if are_busy else 1 - P.notices_in_time_share,
     )
     posterior = rebalance_posterior(seen)
     causes: dict[str, Mapping[Cause, float]] = {

@@ -214,6 +214,13 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """How many notice a rebalance within a heartbeat interval; the others within `busy_ms` or so. Rig. Weight 6,
     0."""
 
+    slow_commits_ms: int = 10_000
+    """Members that commit less often may be at work on what they polled for as long as that, and notice a rebalance
+    only then; or little comes to their topics. Chosen: twice auto.commit.interval.ms."""
+
+    busy_group_share: float = 0.9
+    """How many of those that are so at work notice no rebalance before they have done. Chosen."""
+
     slower_notice_share: float = 0.15
     """How many notice later than members of the group have so far, but within a heartbeat interval. Chosen. Weight
     0."""

@@ -16,6 +16,9 @@ slower_notice_share, h the heartbeat interval and k what members of the group to
 
     n(t) = s · ( v · U[0, h] + (1 - v) · U[0, k] ) + (1 - s) · exponential(mean busy_ms)
 
+Where those that stay commit seldom (slow_commits_ms), what is told must hold as well with 1 - s = busy_group_share
+and their commit interval in place of busy_ms.
+
 trigger(b): with m members that came, the generation's length l and x = (e - b) / l (the others came since b)
 
     joined     m / l · x^(m-1)
@@ -76,7 +79,8 @@ class RebalanceObservation(Struct, frozen=True):
     `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
     `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
     of those that stay. `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left.
-    `notice_ms` is how long members of the group take to notice a rebalance, as far as is known.
+    `notice_ms` is how long members of the group take to notice a rebalance, as far as is known; `busy_share` of them
+    are busy, for `busy_ms` as a mean.
     """
 
     since_ms: int | None
@@ -91,6 +95,8 @@ class RebalanceObservation(Struct, frozen=True):
     emptied: bool
     longest_rebalance_timeout_ms: int
     notice_ms: int
+    busy_ms: int = P.busy_ms
+    busy_share: float = 1 - P.notices_in_time_share
 
 
 class _LastCommit(NamedTuple):
@@ -271,18 +277,15 @@ def _log(likelihood: float) -> float:
 
 
 _LATEST_HEARTBEAT_MS = P.heartbeat_interval_ms + P.late_heartbeat_ms
-_BUSY_SHARE = 1 - P.notices_in_time_share
-_SLOWER_DENSITY = P.notices_in_time_share * P.slower_notice_share / P.heartbeat_interval_ms
-_QUICKER_SHARE = P.notices_in_time_share * (1 - P.slower_notice_share)
 
 
 def _notice_density(seen: RebalanceObservation, after_ms: float) -> float:
     """n(t) of the module, a millisecond."""
-    density = _BUSY_SHARE * exp(-after_ms / P.busy_ms) / P.busy_ms
+    density = seen.busy_share * exp(-after_ms / seen.busy_ms) / seen.busy_ms
     if after_ms <= _LATEST_HEARTBEAT_MS:
-        density += _SLOWER_DENSITY
+        density += (1 - seen.busy_share) * P.slower_notice_share / P.heartbeat_interval_ms
     if after_ms <= seen.notice_ms + P.late_heartbeat_ms:
-        density += _QUICKER_SHARE / seen.notice_ms
+        density += (1 - seen.busy_share) * (1 - P.slower_notice_share) / seen.notice_ms
     return density
 
 
@@ -291,7 +294,7 @@ def _noticed_probability(seen: RebalanceObservation, after_ms: float) -> float:
     slower = after_ms / P.heartbeat_interval_ms if after_ms < P.heartbeat_interval_ms else 1.0
     quicker = after_ms / seen.notice_ms if after_ms < seen.notice_ms else 1.0
     in_time = P.slower_notice_share * slower + (1 - P.slower_notice_share) * quicker
-    return P.notices_in_time_share * in_time + _BUSY_SHARE * (1 - exp(-after_ms / P.busy_ms))
+    return (1 - seen.busy_share) * in_time + seen.busy_share * (1 - exp(-after_ms / seen.busy_ms))
 
 
 def _remaining_log_likelihood(seen: RebalanceObservation, commits: Sequence[_LastCommit], began: float) -> float:

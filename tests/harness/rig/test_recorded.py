@@ -28,6 +28,8 @@ RECORDED: list[tuple[str, str, dict[int, str]]] = [
     ("static_assignor", "a static member came back with another assignor", {2: CHANGED, 3: DIED}),
     ("kip848_static_removed", "an admin removed static members, which leave for a restart as they close",
      {5: REMOVED, 7: REMOVED, 9: LEFT, 10: DIED, 11: DIED}),
+    ("slow_work", "members closed while the others were at work for longer than a session",
+     {3: LEFT, 5: LEFT, 7: LEFT}),
 ]  # fmt: skip
 
 
