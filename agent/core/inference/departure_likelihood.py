@@ -506,7 +506,9 @@ def _kip848_session_expiry_times(
 ) -> DepartureTimes:
     """`until_ms`: one that died later than its last sign of life at `last` shows went by then."""
     if member.session_timeout_ms is not None:
-        return session_expiry_times(last, last, member.session_timeout_ms, interval)
+        # One of the classic protocol: its own session, which commits do not renew here either.
+        low, high = last + member.session_timeout_ms - P.heartbeat_interval_ms, last + member.session_timeout_ms
+        return (UniformInterval(1.0, low, max(high + interval + P.log_time_tolerance_ms, until_ms)),)
     usual, beat = session or SessionSetting()
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
     share = kip848_session_share(session)
