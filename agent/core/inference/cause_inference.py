@@ -294,7 +294,8 @@ def topics_made_or_deleted(facts: RebalanceFacts) -> Explanation | None:
 
 
 def leader_rejoined(facts: RebalanceFacts) -> Explanation | None:
-    """With nothing else changed a coordinator starts a rebalance for one reason only: the leader asked for one."""
+    """With nothing else changed the leader asked for a rebalance. Or one that is not in the log did: a member that
+    joined, and was closed before the rebalance was complete."""
     evidence = {"kind": "nothing_changed", "members": len(facts.after)}
     return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
 

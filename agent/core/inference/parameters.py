@@ -280,8 +280,8 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     internal_topics_confidence: float = 0.9
     """Nobody changed after a Streams application's first generation, in which the leader makes internal topics."""
 
-    leader_rejoined_confidence: float = 0.8
-    """Nobody changed, and nothing else did: a coordinator then has no other reason."""
+    leader_rejoined_confidence: float = 0.7
+    """Nobody changed, and nothing else did: the leader asked, or one came and went again within the rebalance."""
 
     topics_changed_confidence: float = 0.8
     """An epoch was raised with nobody coming, going or resubscribing."""

@@ -315,7 +315,8 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     "nobody_changed": ("No member joined, left or changed its subscription: then the topics are the only reason."),
     "partitions_initialized": _initialized_sentence,
     "nothing_changed": (
-        "The members and their subscriptions are the same: then only the leader can have asked for a rebalance."
+        "The members and their subscriptions are the same: the leader asked for a rebalance, or a member joined and "
+        "left before it was complete."
     ),
     "internal_topics": (
         "The leader of a Streams group creates the internal topics with the first assignment, and joins again for "

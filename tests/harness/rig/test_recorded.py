@@ -17,7 +17,8 @@ from tests import ROOT
 from tests.harness.rig.accuracy import SURE
 from tests.harness.rig.settings import BROKER_CONFIG
 
-LEFT, DIED, REMOVED, CHANGED = "member_left", "session_timeout", "admin_removed", "subscription_changed"
+JOINED, LEFT, DIED, REMOVED = "member_joined", "member_left", "session_timeout", "admin_removed"
+CHANGED = "subscription_changed"
 
 # File, why, by generation (epoch) the cause, of members that went as well; generations of which none need be told.
 RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
@@ -30,6 +31,8 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
      {5: REMOVED, 7: REMOVED, 9: LEFT, 10: DIED, 11: DIED}, set()),
     ("kip848_classic_members", "no commit renews the session of a classic member in a KIP-848 group",
      {4: DIED, 5: LEFT, 6: DIED, 7: LEFT}, set()),
+    ("joined_and_left", "a client joined, and left again before the rebalance was complete",
+     {3: JOINED, 4: JOINED, 5: JOINED, 6: JOINED}, {3, 4, 5, 6}),
     ("slow_work", "members closed while the others were at work for longer than a session",
      {3: LEFT, 5: LEFT, 7: LEFT}, {3, 5, 7}),
 ]  # fmt: skip
