@@ -29,7 +29,8 @@ a member of a classic group that committed since g has gone at
                          d = commits_apart_share of its library, late = poll_check_ms;  p = c - min(i,
                          commit_interval_ms), for eager members max(p, g - ε): the last poll, at the earliest.
                          Libraries without such a limit: never. Where there may be one that is not in the log
-                         (`may_commit_unmoved`), and nothing moved since m, this or as well
+                         (`may_commit_unmoved`), and nothing moved since m, for shortest_own_limit_ms or longer, this
+                         or as well
                          π · (1 - w) · U[c, c + i + late], and member_left times f + (1 - f) · w,
                          w = exp(-(c - m) / i), f = falls_idle_share (falls_idle_with_all_share where no
                          other's positions moved since m)
@@ -287,9 +288,10 @@ def _after_a_commit(
         if since_ms is not None and not cooperative:
             polled = max(polled, since_ms - P.timer_precision_ms)
         out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, limits.poll_ms, interval, limits.library)
-    if limits.may_commit_unmoved and activity.last_moved_ms is not None:
+    unmoved = 0 if activity.last_moved_ms is None else last - activity.last_moved_ms
+    if limits.may_commit_unmoved and unmoved >= P.shortest_own_limit_ms:
         # It goes on committing what does not move: only for how long nothing moved tells a stall.
-        works = exp(-max(last - activity.last_moved_ms, 0) / interval)
+        works = exp(-unmoved / interval)
         stalled = UniformInterval(1 - works, last, last + interval + P.poll_check_ms)
         out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
         out[Cause.MEMBER_LEFT] = scale_times(out[Cause.MEMBER_LEFT], falls_idle + (1 - falls_idle) * works)

@@ -107,6 +107,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     longest_without_coordinator_ms: int = 600_000
     """So long a group may have no coordinator: a broker that was killed recovers its logs. Chosen."""
 
+    shortest_own_limit_ms: int = 5_000
+    """No client limits the time between two polls to less, where the log does not tell it. Chosen: a sixtieth of the
+    default."""
+
     idle_poll_ms: int = 6_000
     """So much later than its last commit a client may have polled: it had nothing to commit. Chosen: an
     auto.commit.interval.ms and a second. Weight 0."""

@@ -33,6 +33,8 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
      {4: DIED, 5: LEFT, 6: DIED, 7: LEFT}, set()),
     ("joined_and_left", "a client joined, and left again before the rebalance was complete",
      {3: JOINED, 4: JOINED, 5: JOINED, 6: JOINED}, {3, 4, 5, 6}),
+    ("unmoved", "aiokafka's members closed before what they had just been given moved",
+     {3: DIED, 5: DIED, 7: DIED, 9: LEFT, 10: LEFT}, set()),
     ("slow_work", "members closed while the others were at work for longer than a session",
      {3: LEFT, 5: LEFT, 7: LEFT}, {3, 5, 7}),
 ]  # fmt: skip
