@@ -8,6 +8,7 @@ between two records, the log does not show.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, Protocol, cast
@@ -343,7 +344,7 @@ class ClassicGroup:
             )
         self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old and not is_first_seen
-        self._withheld = self._newly_withheld(old, changes, at, offsets) if cooperative else _NOTHING
+        self._withheld = self._newly_withheld(old, changes, value, at, offsets) if cooperative else _NOTHING
         who = (at, self.name, self.group_type)
         out: list[Transition] = [
             Rebalanced(
@@ -390,16 +391,21 @@ class ClassicGroup:
         return bool(offsets.count(self.name)) or is_followed or self.pace.usual_ms is not None
 
     def _newly_withheld(
-        self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition, offsets: CommittedOffsets
+        self,
+        old: Mapping[str, Member],
+        changes: MemberChanges,
+        value: GroupMetadataValue,
+        at: LogPosition,
+        offsets: CommittedOffsets,
     ) -> dict[tuple[str, int], int]:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
         one member before the next gives them to another. What that gives to nobody is of a topic that was deleted;
         or, if it is committed, or the group commits nothing, its owner had missed the round before, and there is
-        one more."""
+        one more. Of Connect it is of a connector that was deleted, unless the leader holds tasks back."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         is_connect = self.group_type is GroupType.CONNECT
-        may_wait = is_connect or any(changes) or not self._commits(offsets)
+        may_wait = _holds_tasks_back(value) if is_connect else any(changes) or not self._commits(offsets)
         waits = {it for it in self._withheld if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)
@@ -626,6 +632,16 @@ def _merge_connect_tasks(
     for item in (given.message.assignment if given is not None else None) or ():
         held.setdefault(item.connector, set()).update(item.tasks)
     return {connector: tuple(sorted(tasks)) for connector, tasks in held.items() if tasks}
+
+
+def _holds_tasks_back(value: GroupMetadataValue) -> bool:
+    """Whether a Connect leader waits for a worker that may come back, whose tasks nobody has meanwhile; or had not
+    read enough to assign any, or there is none that could."""
+    for member in value.members:
+        with suppress(WireError):
+            given = decode_leniently(ConnectAssignment, member.assignment).message
+            return given.delay > 0 or given.error != 0
+    return True
 
 
 def _keep_library(member: Member, known: Member | None) -> Member:

@@ -569,6 +569,20 @@ def test_connect_tasks_wait_for_a_round(protocol: str, cause: str) -> None:
     assert last_rebalance(log).inferred.causes == (cause,)
 
 
+@pytest.mark.parametrize(("delay_ms", "waits"), [(0, False), (300_000, True)])
+def test_tasks_of_a_deleted_connector_wait_for_nobody(delay_ms: int, waits: bool) -> None:
+    """The leader gives to others at once what it does not hold back for a worker that may return."""
+    log = Log()
+    for generation, tasks in enumerate(
+        ({"files": [0], "gone": [0]}, {"files": [0]}, {"files": [0]}, {"files": [0, 1]}), 1
+    ):
+        worker = b.worker("w-1", tasks, delay_ms=delay_ms)
+        log.add(b.classic_group(generation, worker, protocol_type="connect", protocol="sessioned"), after_ms=700)
+    third, last = [it.inferred.causes for it in log.replayed()[1] if isinstance(it, Rebalanced)][2:]
+    assert third == ("cooperative_followup",)
+    assert last == (("cooperative_followup",) if waits else ("partitions_changed",))
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_member_without_partitions_did_not_stall(committed: bool) -> None:
     """It had a partition until another came and was given it: its silence since tells nothing, and then it closes."""
