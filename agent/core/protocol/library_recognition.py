@@ -153,7 +153,7 @@ _MADE_UP: Final = (
     ("sarama", re.compile(r"sarama")),
     ("franz-go", re.compile(r"kgo")),
     ("kafkajs", re.compile(r"kafkajs")),
-    ("kafka-go", re.compile(r".+@.+ \(github\.com/segmentio/kafka-go\)")),
+    ("kafka-go", re.compile(r"[^@]+@.+ \(github\.com/segmentio/kafka-go\)")),
     ("aiokafka", re.compile(r"aiokafka-\d+\.\d+\S*")),
     ("kafka-python", re.compile(r"kafka-python-\d+\.\d+\S*")),
     ("ruby-kafka", re.compile(r"ruby-kafka")),

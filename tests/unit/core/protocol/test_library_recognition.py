@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import pytest
@@ -13,6 +14,7 @@ from agent.core.protocol.library_recognition import (
     JoinForm,
     client_id_stem,
     recognize,
+    recognize_by_client_id,
     recognize_by_others,
     recognize_kip848,
     recognize_streams,
@@ -96,6 +98,15 @@ MADE_UP = [
 @pytest.mark.parametrize(("client_id", "form", "library"), MADE_UP)
 def test_made_up_client_ids(client_id: str, form: JoinForm, library: str) -> None:
     assert recognize(traits("range", 10_000, 300_000, form, client_id)).library == library
+
+
+@pytest.mark.parametrize("piece", ["@", "@ ", "@x ("])
+def test_no_client_id_takes_long(piece: str) -> None:
+    """A stranger's may have 32,767 characters, and each record of its group has it."""
+    began = time.process_time()
+    for _ in range(10):
+        assert recognize_by_client_id(piece * (32_000 // len(piece)), "orders").library == UNKNOWN
+    assert time.process_time() - began < 1
 
 
 def test_no_form_is_that_of_two_libraries() -> None:
