@@ -12,6 +12,7 @@ seen; it orders them and is told to nobody.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from heapq import nlargest
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
@@ -258,8 +259,7 @@ class SampledGroup:
         found.left += [Sighting(it, when if changes.joined else first) for it in gone]
         found.joined += [Sighting(it, when if gone else first) for it in changes.joined]
         found.replaced += changes.replaced
-        for member in gone:
-            found.silences[member.member_id] = self._silence(member, now_ms, offsets)
+        found.silences |= self._silences(gone, now_ms, offsets)
 
     def _complete(self, seen: Mapping[str, Member], at: LogPosition, offsets: CommittedOffsets) -> list[Transition]:
         """The group is at rest with these members: the rebalance that led there, if there was one."""
@@ -355,26 +355,33 @@ class SampledGroup:
         stayed = {name: it for name, it in self.members.items() if name not in joined}
         return stayed | {it.member.member_id: it.member for it in rebalance.left}
 
-    def _silence(self, member: Member, gone_ms: int, offsets: CommittedOffsets) -> SampledSilence:
-        """What is known of a member's commits when it was seen to be gone."""
-        held_ms = self._held_since.get(member.member_id, gone_ms)
-        moves, newest = self._moves(member, held_ms, offsets)
-        others = [
-            self._moves(it, held_ms, offsets)[1] for name, it in self.members.items() if name != member.member_id
-        ]
+    def _silences(
+        self, gone: Collection[Member], gone_ms: int, offsets: CommittedOffsets
+    ) -> dict[str, SampledSilence]:
+        """What is known of members' commits when they were seen to be gone."""
+        if not gone:
+            return {}
         looks = [it for it in self._offset_looks if it <= gone_ms]
-        moved = None
-        if newest is not None:
-            # It moved after the look before the one that showed it.
-            moved = Between(max((it for it in looks if it < newest), default=None), newest)
-        return SampledSilence(
-            moved=moved,
-            moves=moves,
-            held_ms=max(gone_ms - held_ms, 0),
-            looked_ms=looks[-1] if looks else None,
-            others_moved_ms=max((it for it in others if it is not None), default=None),
-            others=sum(bool(it.partitions) for name, it in self.members.items() if name != member.member_id),
-        )
+        moved = ((self._moves(it, 0, offsets)[1], name) for name, it in self.members.items())
+        latest = nlargest(2, ((ms, name) for ms, name in moved if ms is not None))
+        holding = sum(bool(it.partitions) for it in self.members.values())
+        out: dict[str, SampledSilence] = {}
+        for member in gone:
+            held_ms = self._held_since.get(member.member_id, gone_ms)
+            moves, newest = self._moves(member, held_ms, offsets)
+            others_ms = next((ms for ms, name in latest if name != member.member_id and ms >= held_ms), None)
+            out[member.member_id] = SampledSilence(
+                # It moved after the look before the one that showed it.
+                moved=None
+                if newest is None
+                else Between(max((it for it in looks if it < newest), default=None), newest),
+                moves=moves,
+                held_ms=max(gone_ms - held_ms, 0),
+                looked_ms=looks[-1] if looks else None,
+                others_moved_ms=others_ms,
+                others=holding - bool(member.partitions),
+            )
+        return out
 
     def _moves(self, member: Member, since_ms: int, offsets: CommittedOffsets) -> tuple[int, int | None]:
         """How often that position of a member's was seen to move that did most, and when one of them was last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from agent.core.diagnosis.api import Finding
@@ -81,6 +82,19 @@ def test_a_member_that_fell_silent_for_long_timed_out() -> None:
     assert it.observed
     assert it.join_ms is not None
     assert abs(it.join_ms - 2_000) <= 700
+
+
+def test_many_members_that_go_at_once_are_not_each_held_against_all() -> None:
+    """As where half of a deployment is scaled away: it took 2 s of the time in which no look is taken."""
+    fleet = [seen(f"c{number}", *range(5 * number, 5 * number + 5)) for number in range(500)]
+    looks = Looks()
+    for at_ms in (0, 1_000, 2_000):
+        looks.look(at_ms, "Stable", *fleet, positions=dict.fromkeys(range(2_500), at_ms))
+    looks.look(3_000, "Stable", *fleet[250:], positions={})
+    began = time.process_time()
+    (it,) = rebalances(looks)
+    assert len(it.left) == 250
+    assert time.process_time() - began < 1
 
 
 def test_a_member_that_committed_as_it_went_said_goodbye() -> None:
