@@ -287,7 +287,7 @@ class RebalanceStorm(Analyzer):
             pass
         elif how & STALLS:
             out[StormPattern.POLL_STALLS] = 1
-        elif any(self._is_lost(member, rebalance) for member in rebalance.left):
+        elif self._are_lost(rebalance):
             out[StormPattern.FLAPPING_SESSIONS] = 1
         elif Cause.SESSION_TIMEOUT in how:
             pass
@@ -297,16 +297,17 @@ class RebalanceStorm(Analyzer):
             out += self._unexplained_same_members(rebalance)
         return +out or _NO_EXCESS
 
-    def _is_lost(self, member: Member, rebalance: Rebalanced) -> bool:
-        """Whether a session ran out that a stop in good order would not have left to run out; else, that it ran out
+    def _are_lost(self, rebalance: Rebalanced) -> bool:
+        """Whether a session ran out that a stop in good order would not have left to run out; else, that one ran out
         before in the same seat."""
-        how = rebalance.inferred.departures.get(member.member_id)
-        if how is None or how.cause is not Cause.SESSION_TIMEOUT:
-            return False
-        if not leaves_without_goodbye(member):
+        how = rebalance.inferred.departures
+        lost = {name for name, departure in how.items() if departure.cause is Cause.SESSION_TIMEOUT}
+        dead = [it for it in rebalance.left if it.member_id in lost]
+        if not all(map(leaves_without_goodbye, dead)):
             return True
-        seat = identity_of(member)
-        return sum(it.seat == seat and it.cause is Cause.SESSION_TIMEOUT for it in self._gone) > 1
+        seats = set(map(identity_of, dead))
+        times = Counter(it.seat for it in self._gone if it.seat in seats and it.cause is Cause.SESSION_TIMEOUT)
+        return any(count > 1 for count in times.values())
 
     def _unexplained_same_members(self, rebalance: Rebalanced) -> Counter[StormPattern]:
         """A rebalance in which nobody came or went."""
@@ -429,11 +430,11 @@ class RebalanceStorm(Analyzer):
         if not loops:
             return self._excess
         seen: Counter[StormPattern] = Counter()
+        alone = self._clients_alone(often)
         clients = len({it.seat if it.seat in often else it.seat.client_id for it in loops})
         for it in loops:
-            if not self._is_one_client(it.seat, often) or (
-                clients > CRASH_LOOP_MAX_CLIENTS and it.cause not in TIMEOUT_CAUSES
-            ):
+            is_one_client = it.seat in often or it.seat.client_id in alone
+            if not is_one_client or (clients > CRASH_LOOP_MAX_CLIENTS and it.cause not in TIMEOUT_CAUSES):
                 seen[StormPattern.CHURN] += 1
             elif it.cause in STALLS:
                 seen[StormPattern.POLL_STALLS] += 1
@@ -446,13 +447,11 @@ class RebalanceStorm(Analyzer):
                 seen[pattern] += count
         return seen
 
-    def _is_one_client(self, seat: ClientIdentity, often: set[ClientIdentity]) -> bool:
-        """Whether the same client went again and again: by its seat, or by a client id that is its own."""
-        client = ClientIdentity(seat.client_id)
-        if seat in often or client not in often:
-            return seat in often
-        gone = sum(it.seat.client_id == seat.client_id for it in self._gone)
-        return 2 * self._chains.restarts(client, 0) > gone
+    def _clients_alone(self, often: set[ClientIdentity]) -> set[str]:
+        """Client ids that are one client's, which went again and again."""
+        gone = Counter(it.seat.client_id for it in self._gone)
+        clients = ((ClientIdentity(name), number) for name, number in gone.items())
+        return {it.client_id for it, number in clients if it in often and 2 * self._chains.restarts(it, 0) > number}
 
 
 def _alive_ms(member: Member, how: Departure | None) -> int | None:

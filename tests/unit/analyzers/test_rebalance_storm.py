@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -237,6 +238,18 @@ def test_a_group_of_thousands_is_kept_track_of() -> None:
     (opened,) = storms(story)
     assert opened.numbers["pattern"] == "churn"
     assert "c0, c1, c10 and 3,997 more (12,000 departures)" in opened.summary
+
+
+def test_a_crash_loop_of_many_that_share_a_client_id_costs_no_more_with_each_round() -> None:
+    """Each has another host at each restart, as pods do: they are told by their client id alone."""
+    story = Story().change(["good", *(f"bad@/0.{number}" for number in range(16))])
+    for round_ in range(80):
+        came = [f"bad@/{round_ + 1}.{number}" for number in range(16)]
+        story.pass_by(20).change(came, leave=[f"bad@/{round_}.{number}" for number in range(16)])
+    began = time.process_time()
+    opened = storms(story)[0]
+    assert opened.numbers["pattern"] == "churn"
+    assert time.process_time() - began < 5
 
 
 def test_several_causes() -> None:
