@@ -20,6 +20,7 @@ from msgspec import Struct
 from agent.common.interning import Interner
 from agent.core.diagnosis.api import Finding
 from agent.core.events.events import Event, event_of, sort_events
+from agent.core.inference.facts import Evidence
 from agent.core.shadow.transitions import (
     MemberJoined,
     MemberLeft,
@@ -35,9 +36,12 @@ MAX_EVENTS_PER_GROUP = 1_000
 """Events of one group: some 250 rebalances of one member each, a storm of hours. A rebalance of a hundred members
 makes two hundred events, so of such groups less is kept."""
 
-EVENT_BYTES, MEMBER_BYTES, PARTITION_BYTES = 400, 300, 40
-"""What an event takes, each member in it more, and each partition that one held; names that are longer than names
-commonly are count besides."""
+EVENT_BYTES, MEMBER_BYTES, PARTITION_BYTES, TOPIC_BYTES = 400, 300, 40, 100
+"""What an event takes, each member in it more, each partition that one held or topic of a long subscription, and each
+topic that its evidence names; names that are longer than names commonly are count besides."""
+
+_COMMON_TOPICS = 50
+"""Shorter subscriptions are mostly one object in all members of an application."""
 
 MAX_BYTES = 50_000 * (EVENT_BYTES + MEMBER_BYTES)
 """Of the events of all groups, by estimate: 25 events for each of 2,000 groups. Those that have most lose most."""
@@ -126,7 +130,7 @@ def estimated_bytes(form: EventForm) -> int:
     match form:
         case Rebalanced():
             size += _excess(form.protocol) + sum(map(member_bytes, form.joined + form.left))
-            size += _excess(*(it for said in form.inferred.evidence for it in said.values() if isinstance(it, str)))
+            size += sum(map(_evidence_bytes, form.inferred.evidence))
         case MemberJoined() | MemberLeft():
             size += member_bytes(form.member)
         case StaticMemberReplaced():
@@ -136,6 +140,13 @@ def estimated_bytes(form: EventForm) -> int:
     return size
 
 
+def _evidence_bytes(said: Evidence) -> int:
+    """Bytes that one item of evidence takes besides: of a member there may be as many topics as a record can name."""
+    topics = [found for key in ("added", "removed", "topics") if (found := said.get(key))]
+    texts = [it for it in said.values() if isinstance(it, str)]
+    return TOPIC_BYTES * sum(map(len, topics)) + _excess(*texts, *chain.from_iterable(topics))
+
+
 def member_bytes(member: Member) -> int:
     """Bytes that a member takes, by estimate: what it holds, and its names where they are long, are kept with it."""
     names = (member.member_id, member.client_id, member.client_host, member.instance_id, member.subscription_regex)
@@ -143,7 +154,9 @@ def member_bytes(member: Member) -> int:
     some = [topics for topics in held if topics]
     partitions = sum([sum(map(len, topics.values())) for topics in some])
     excess = _excess(*names, *member.subscription, *chain.from_iterable(some))
-    return MEMBER_BYTES + PARTITION_BYTES * partitions + excess
+    # A member is in several events, so its topics may count for half of what they take.
+    topics = max(len(member.subscription) - _COMMON_TOPICS, 0)
+    return MEMBER_BYTES + PARTITION_BYTES * (partitions + topics) + excess
 
 
 def _excess(*names: str | None) -> int:

@@ -24,6 +24,7 @@ from agent.core.events.recent import (
     RecentEvents,
     estimated_bytes,
 )
+from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
     GroupDeleted,
     GroupEmptied,
@@ -38,6 +39,8 @@ from agent.core.shadow.transitions import (
 from agent.core.shadow.views import Member
 from tests import examples
 from tests.unit.core.events.test_events import life
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import T0
 
@@ -247,6 +250,21 @@ def test_long_names_take_no_more_room() -> None:
                 item.encoded()
     assert resident_bytes() - before < 64 << 20
     assert len(recent) > 100
+    assert recent.bytes <= MAX_BYTES * 1.1
+
+
+def test_many_topics_take_no_more_room() -> None:
+    """Subscriptions of 4,000 topics, as by a pattern: of members that come anew each time, and of one that stays, of
+    which the rebalance says what changed."""
+    before = resident_bytes()
+    recent, log, mirror = RecentEvents(), Log(), PartitionMirror(7)
+    for number in range(1, 150):
+        topics = [f"orders-{number}-{topic}" for topic in range(4_000)]
+        stays = b.member("a-1", {"t": [0]}, topics=topics)
+        records = log.add(b.classic_group(number, stays, b.member(f"b-{number}", {}, topics=topics))).records
+        recent.observe(mirror.replay(records.pop()))
+    assert resident_bytes() - before < 64 << 20
+    assert len(recent) > 50
     assert recent.bytes <= MAX_BYTES * 1.1
 
 
