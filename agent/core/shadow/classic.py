@@ -63,6 +63,10 @@ from agent.core.wire.payloads import (
 _MAX_CACHED_BYTES = 4096
 """Longer subscriptions are read anew each time, so that what is remembered of them stays within 4 MB."""
 
+MOST_WITHHELD = 100_000
+"""Where more partitions of a group wait for an owner, they wait for one round alone: nobody has as many, but a
+stranger may assign others in each."""
+
 _NOTHING: dict[Any, Any] = {}
 """Stands for what is empty, and stays so."""
 
@@ -406,7 +410,8 @@ class ClassicGroup:
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         is_connect = self.group_type is GroupType.CONNECT
         may_wait = _holds_tasks_back(value) if is_connect else any(changes) or not self._commits(offsets)
-        waits = {it for it in self._withheld if may_wait or offsets.commit(self.name, *it) is not None}
+        known = self._withheld if len(self._withheld) <= MOST_WITHHELD else _NOTHING
+        waits = {it for it in known if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)
             for partition in (held.keys() | waits) - holds.keys()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent.core.inference.facts import Inference
+from agent.core.shadow import classic
 from agent.core.shadow.transitions import MemberLeft, Rebalanced
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
@@ -581,6 +582,18 @@ def test_tasks_of_a_deleted_connector_wait_for_nobody(delay_ms: int, waits: bool
     third, last = [it.inferred.causes for it in log.replayed()[1] if isinstance(it, Rebalanced)][2:]
     assert third == ("cooperative_followup",)
     assert last == (("cooperative_followup",) if waits else ("partitions_changed",))
+
+
+def test_a_stranger_who_assigns_other_partitions_each_time_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classic, "MOST_WITHHELD", 25)
+    log = Log()
+    for generation in range(1, 21):
+        member = b.member("m-1", {"t": range(10 * generation, 10 * generation + 10)}, owned={"t": [0]})
+        log.add(b.classic_group(generation, member, protocol="cooperative-sticky"))
+    evidence = [it.inferred.evidence for it in log.replayed()[1] if isinstance(it, Rebalanced)][2:]
+    withheld = [said["partitions"] for (said,) in evidence]
+    assert withheld[:2] == [10, 20]
+    assert max(withheld) == 30
 
 
 @pytest.mark.parametrize("committed", [True, False])
