@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing
 from functools import partial
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
@@ -117,11 +119,17 @@ class CompactedTopic:
         ).values()
         try:
             with self._errors(doing):
-                return str(future.result(self._timeout_s + 1.0).topic_id)
+                return str(self._answer(future, doing).topic_id)
         except StoreError as error:
             if error.reason is StoreErrorReason.MISSING:
                 return None
             raise
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        """What brokers answer. Raises `KafkaException`, too."""
+        try:
+            # The request has a time limit of its own, and says more.
+            return future.result(self._timeout_s + 1.0)
         except TimeoutError as error:
             raise StoreError(
                 StoreErrorReason.UNREACHABLE, f"{doing}: no answer within {self._timeout_s:g} s"
@@ -178,20 +186,21 @@ class CompactedTopic:
             time.sleep(0.1)
 
     def _make(self) -> None:
+        doing = f"creating topic {self._topic}"
         made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=-1, config=dict(TOPIC_CONFIG))
         (future,) = self._admin.create_topics([made], request_timeout=self._timeout_s).values()
         try:
-            future.result(self._timeout_s)
+            self._answer(future, doing)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._error(error.args[0], f"creating topic {self._topic}") from error
+                raise self._error(error.args[0], doing) from error
 
     def _check_policy(self) -> None:
         """Where the topic's settings may be read, see that it keeps what is put there."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=self._timeout_s).values()
         try:
-            policy = future.result(self._timeout_s)["cleanup.policy"].value
+            policy = self._answer(future, f"asking for the settings of {self._topic}")["cleanup.policy"].value
         except (KafkaException, KeyError):
             return
         if policy != "compact":
