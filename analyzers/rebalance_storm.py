@@ -247,6 +247,7 @@ class RebalanceStorm(Analyzer):
         self._turnover.raise_capacity(self._gone.kept)
         back = {identity_of(member) for member in rebalance.joined}
         departures = rebalance.inferred.departures
+        left: set[ClientIdentity] = set()
         # Dead members in the order in which they died: each may have taken the place of the one before.
         for member in sorted(rebalance.left, key=lambda it: _alive_ms(it, departures.get(it.member_id)) or now_ms):
             how = departures.get(member.member_id)
@@ -259,8 +260,7 @@ class RebalanceStorm(Analyzer):
                     self._chains.discard(key, member.member_id)
                     continue
                 self._chains.leave(key, member.member_id, now_ms, _alive_ms(member, how))
-                if self._is_often(key, now_ms):
-                    self._often |= {key}
+                left.add(key)
             if counts:
                 self._gone.add(
                     now_ms,
@@ -268,6 +268,8 @@ class RebalanceStorm(Analyzer):
                         now_ms, seat, cause, cause in TIMEOUT_CAUSES and seat in back, member.client_library
                     ),
                 )
+        if often := {key for key in left if self._is_often(key, now_ms)}:
+            self._often |= often
         for member in rebalance.joined:
             self._turnover.join(WHOLE_GROUP)
             for key in (identity_of(member), ClientIdentity(member.client_id)):

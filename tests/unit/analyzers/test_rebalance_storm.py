@@ -14,6 +14,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from analyzers.rebalance_storm import StormRound
 from analyzers.registry import select_analyzers
 from analyzers.storms import BaselineRate, StormPattern, pattern_clause
+from analyzers.windows import ClientIdentity, SeatChains
 from tests.unit.analyzers.story import Story, said
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
@@ -250,6 +251,21 @@ def test_a_crash_loop_of_many_that_share_a_client_id_costs_no_more_with_each_rou
     opened = storms(story)[0]
     assert opened.numbers["pattern"] == "churn"
     assert time.process_time() - began < 5
+
+
+def test_what_many_left_that_share_a_client_id_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = [f"c@/{number}" for number in range(100)]
+    story = Story().change(["good", *fleet]).work(1).change(leave=fleet)
+    asked: list[str] = []
+    restarts = SeatChains[ClientIdentity].restarts
+
+    def counted(chains: SeatChains[ClientIdentity], key: ClientIdentity, since_ms: int) -> int:
+        asked.append(key.host)
+        return restarts(chains, key, since_ms)
+
+    monkeypatch.setattr(SeatChains, "restarts", counted)
+    assert storms(story) == []
+    assert asked.count("") == 1
 
 
 def test_several_causes() -> None:
