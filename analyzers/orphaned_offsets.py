@@ -23,6 +23,9 @@ from analyzers.formatting import count_text, distinct_names, duration_text, mill
 RETENTION_MS = 7 * 86_400_000
 """The brokers' default of offsets.retention.minutes."""
 
+LOOKS = 32
+"""How many are taken at the most in as long again as offsets have been unused."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanedOffsetsSettings(Settings):
@@ -33,7 +36,7 @@ class OrphanedOffsetsSettings(Settings):
     empty_s: float = setting(259_200.0, "seconds without members and without a commit", least=1)
     unused_s: float = setting(259_200.0, "seconds without a commit, of topics that no member subscribes to", least=1)
     settle_s: float = setting(3600.0, "seconds from a change of the group to the check of its offsets", least=1)
-    look_every_s: float = setting(21_600.0, "seconds between checks while there are such offsets", least=1)
+    look_every_s: float = setting(21_600.0, "least seconds between checks while there are such offsets", least=1)
 
 
 class OrphanedOffsets(Analyzer):
@@ -119,7 +122,7 @@ class OrphanedOffsets(Analyzer):
             f"{tail} after {duration_text(RETENTION_MS)} by default.",
             _numbers("empty_group", offsets, idle_ms),
         )
-        return group.now_ms + milliseconds(self.settings.look_every_s)
+        return self._next_look_ms(group.now_ms, idle_ms)
 
     def _look_at_active(self, view: GroupView, group: GroupContext) -> int | None:
         unused_ms = milliseconds(self.settings.unused_s)
@@ -142,8 +145,13 @@ class OrphanedOffsets(Analyzer):
                 "commit by default. Until then leave those topics out of alerts on the group's lag.",
                 _numbers("unused_topics", old, idle_ms),
             )
-            return group.now_ms + milliseconds(self.settings.look_every_s)
+            return self._next_look_ms(group.now_ms, idle_ms)
         return min((due_ms for due_ms, _ in due), default=None)
+
+    def _next_look_ms(self, now_ms: int, idle_ms: int) -> int:
+        """When to look again: less often, the longer they are unused. Three records dated 2^62 move the clock of a
+        history there, past all looks between."""
+        return now_ms + max(milliseconds(self.settings.look_every_s), idle_ms // LOOKS)
 
 
 def _left_behind(view: GroupView, offsets: Sequence[CommittedOffset]) -> list[CommittedOffset]:

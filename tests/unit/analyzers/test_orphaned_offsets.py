@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.core.diagnosis.api import Finding
@@ -41,6 +43,17 @@ def test_a_group_that_is_empty_for_days() -> None:
         "last_commit_ms": log.now_ms - 202,
     }
     assert "deletes them after 7 days" in opened.advice
+
+
+@pytest.mark.parametrize("years", [1, 100_000_000])
+def test_a_clock_that_strangers_move_ahead_is_soon_caught_up_with(years: int) -> None:
+    log = emptied()
+    log.now_ms += years * 365 * DAY * 1000
+    for offset in range(4):
+        log.add(b.commit("t", 0, offset, group="stranger", at_ms=log.now_ms))
+    began = time.process_time()
+    assert said(orphaned(log)) == [("info", "firing")]
+    assert time.process_time() - began < 1
 
 
 def test_it_tells_as_it_stands_that_the_broker_keeps_offsets_for_long() -> None:
