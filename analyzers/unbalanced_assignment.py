@@ -128,8 +128,8 @@ class UnbalancedAssignment(Analyzer):
             return Verdict()
         if now_ms < self._settles_ms:
             return Verdict(wake_ms=self._settles_ms)
-        # Records get old without another sample.
-        return Verdict(self._condition, self._looked_ms + WINDOW_MS)
+        # Records get old without another sample, while there are any.
+        return Verdict(self._condition, self._looked_ms + WINDOW_MS if group.consumed else None)
 
     def _look(self, group: GroupContext) -> None:
         consumed = self._consumed(group)

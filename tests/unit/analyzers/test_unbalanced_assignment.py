@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.core.diagnosis.api import Finding
@@ -32,6 +34,17 @@ def even(generation: int) -> b.Pair:
 
 def of(found: list[Finding]) -> list[Finding]:
     return [it for it in found if it.group == GROUP]
+
+
+@pytest.mark.parametrize("years", [1, 100_000_000])
+def test_a_clock_that_strangers_move_ahead_is_soon_caught_up_with(years: int) -> None:
+    log = piled_up()
+    log.now_ms += years * 365 * 86_400_000
+    for offset in range(4):
+        log.add(b.commit("t", 0, offset, group="stranger", at_ms=log.now_ms))
+    began = time.process_time()
+    assert states(of(findings(log, NAME))) == [("firing", "warning")]
+    assert time.process_time() - began < 1
 
 
 def test_opens_after_a_minute_and_closes_five_after_it_is_gone() -> None:
