@@ -31,7 +31,7 @@ class UntilTime(Struct, frozen=True):
     at_ms: int
 
     def records_before(self, batch: RecordBatch) -> int:
-        """See `End`."""
+        """See `ReadLimit`."""
         if batch.newest_ms <= self.at_ms:
             return len(batch)
         return next(index for index, time_ms in enumerate(batch.timestamps_ms) if time_ms > self.at_ms)
@@ -49,7 +49,7 @@ class BeforeDeparture(Struct, frozen=True):
     changed_offset: int
 
     def records_before(self, batch: RecordBatch) -> int:
-        """See `End`."""
+        """See `ReadLimit`."""
         if batch.partition != self.at.partition:
             return len(batch)
         for index, (offset, time_ms) in enumerate(zip(batch.offsets, batch.timestamps_ms, strict=True)):
