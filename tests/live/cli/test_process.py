@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -128,9 +129,13 @@ def test_decode_holds_no_more_than_a_line(tmp_path: Path) -> None:
 def test_main_relaxes_the_collector(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     before = gc.get_threshold()
     monkeypatch.setattr(collector, "_is_own_process", False)
+    # What a command does as its process ends would end this one as if all tests had passed.
+    at_exit: list[object] = []
+    monkeypatch.setattr(atexit, "register", lambda it, *_: at_exit.append(it))
     try:
         with pytest.raises(SystemExit) as ended:
             entry.main(["--version"])
+        assert at_exit == [gc.freeze, entry._end_process]
         assert gc.get_threshold() == (50_000, 2, 2_500)
         assert collector._is_own_process
     finally:
