@@ -113,7 +113,7 @@ def test_nobody_is_asked_unless_told_to(file: Path) -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("agent.kubernetes.connection", "agent.kubernetes.watcher"):
-        monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "lightkube.config.kubeconfig", None)
     with pytest.raises(KubernetesMisconfigured, match=r"pip install 'kshadow\[kubernetes\]'"):
         make_watcher(KubernetesSettings(enabled=True))
