@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -172,6 +173,8 @@ def test_a_token_of_google(monkeypatch: pytest.MonkeyPatch, serve: Callable[...,
     server = serve(answer)
     monkeypatch.setenv("GCE_METADATA_HOST", server.address)
     monkeypatch.setenv("GCE_METADATA_IP", server.address)
+    # It reads them as it is imported: tests before this one may have done so.
+    importlib.reload(importlib.import_module("google.auth.compute_engine._metadata"))
     made = google.make_token(TokenLogin(LoginMethod.GOOGLE))
     header, claims, access_token = map(decoded, made.text.split("."))
     assert (json.loads(header), access_token) == ({"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}, "ya29.x")
