@@ -196,7 +196,7 @@ AROUND: tuple[Step, ...] = (
     in_all_formats("schema"),
     Step("schema coordinator"),
     Step("schema nothing", 2),
-    Step("run --bootstrap-server localhost:1", 3),
+    Step("run --bootstrap-server localhost:1 --listen 127.0.0.1:0", 3),
     Step("run", 2),
     Step("run --bootstrap-server localhost:1 --listen nonsense", 2),
     Step("run --bootstrap-server localhost:1 --shard 9/3", 2),

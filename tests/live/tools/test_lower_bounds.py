@@ -27,7 +27,7 @@ COMMANDS = (
     ("findings", "--from", str(SEGMENTS), "-o", "yaml"),
     ("generate", "--groups", "20", "--records", "500", "--start", "2026-11-21", "--out", "-"),
     ("config", "show"),
-    ("run", "--bootstrap-server", "localhost:1"),
+    ("run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0"),
     ("findings", "--from", "HISTORY", "-o", "json"),
     ("history", "query", "--history", "HISTORY", "SELECT type, count(*) FROM history GROUP BY ALL ORDER BY ALL"),
     ("history", "rollup", "--history", "HISTORY", "--out", "ROLLUPS"),
