@@ -250,7 +250,7 @@ def test_a_crash_loop_of_many_that_share_a_client_id_costs_no_more_with_each_rou
     began = time.process_time()
     opened = storms(story)[0]
     assert opened.numbers["pattern"] == "churn"
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 12
 
 
 def test_what_many_left_that_share_a_client_id_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
