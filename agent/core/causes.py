@@ -159,7 +159,7 @@ class Cause(StrEnum):
         "subscription_changed",
         CauseInfo(
             label="subscription changed",
-            about="A member that stayed wants other topics.",
+            about="A member that stayed wants other topics, or a static member came back with other assignors.",
             because="because a subscription changed",
             reason="a subscription changed",
             severity_rank=8,
