@@ -23,13 +23,23 @@ class BackgroundThread:
 
     def __init__(self, name: str) -> None:
         """`name` is the thread's."""
+        self.thread_name = name
+        self.failure: BaseException | None = None
+        """What ended it before it was to end."""
         self._stop = threading.Event()
         """Set once the thread is to end."""
-        self._thread = daemon_thread(name, self._run)
+        self._thread = daemon_thread(name, self._run_noting_failure)
 
     @abstractmethod
     def _run(self) -> None:
         """What the thread does, until `_stop` is set."""
+
+    def _run_noting_failure(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.failure = error
+            raise
 
     def start(self) -> None:
         """Begin, once."""

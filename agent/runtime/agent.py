@@ -34,7 +34,6 @@ class Agent:
         self.state, self.lock, self.lags = parts.state, parts.lock, parts.lags
         self._loop = ReaderLoop(parts, self._on_caught_up)
         self._scrape = ScrapeReader(parts, self._loop)
-        self.queries = AgentQueries(parts, self._loop, self._scrape)
         self.is_saved = False
         """Whether a stop came to its end and saved all that was known, where that is asked for, and all events that
         waited for the history's sinks."""
@@ -60,6 +59,8 @@ class Agent:
         )
         self._watches: list[BackgroundThread] = [it for it in watches if it is not None]
         """What begins once the topic was read to its end."""
+        others = self._watches if parts.checkpointer is None else [*self._watches, parts.checkpointer]
+        self.queries = AgentQueries(parts, self._loop, self._scrape, others)
 
     def start(self, timeout_s: float = 10.0) -> None:
         """Connect within `timeout_s`, then read in a thread. Raises what `TopicReader.connect` raises."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec.structs import asdict, replace
 
 from agent.common import clock
+from agent.common.threads import BackgroundThread
 from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.group_placement import observe_placement, possible_partitions
@@ -41,8 +42,11 @@ class AgentQueries(ServedQueries):
     """Answers of an agent that reads the topic; also what its observer compares the brokers' answers with
     (`agent.kafka.admin_api.comparing.MirrorQueries`)."""
 
-    def __init__(self, parts: AgentParts, loop: ReaderLoop, scrape: ScrapeReader) -> None:
-        self._parts, self._loop, self._scrape = parts, loop, scrape
+    def __init__(
+        self, parts: AgentParts, loop: ReaderLoop, scrape: ScrapeReader, others: Iterable[BackgroundThread] = ()
+    ) -> None:
+        """`others`: the threads that work beside the reader's."""
+        self._parts, self._loop, self._scrape, self._others = parts, loop, scrape, others
         self._reader, self._state, self._lock, self._lags = parts.reader, parts.state, parts.lock, parts.lags
         self._shown, self._exports = parts.options.visibility, parts.options.exports
         self.shows_group = self._shown.shows_group
@@ -92,6 +96,9 @@ class AgentQueries(ServedQueries):
 
     def _warnings(self) -> Iterator[str]:
         """What is not as it should be, while answers are whole and fresh all the same."""
+        for thread in self._others:
+            if thread.failure is not None:
+                yield f"the thread {thread.thread_name} has ended, and is back after a restart: {thread.failure!r}"
         if self._exports is not None and (backing_up := self._exports.health()) is not None:
             yield backing_up
         if self._parts.checkpointer is not None and (failing := self._parts.checkpointer.reading().error) is not None:

@@ -50,8 +50,6 @@ class ReaderLoop(BackgroundThread):
         self.has_caught_up = False
         # Whether what brought the reader to the ends of all partitions reached the mirror.
         self._is_applied = False
-        self.failure: BaseException | None = None
-        """What ended the thread, if not `stop`."""
         self._stopped_s: float | None = None
         """Since when reading does not work, on the steady clock; None while it does."""
         self._told_errors: set[type[SourceError]] = set()

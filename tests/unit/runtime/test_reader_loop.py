@@ -19,6 +19,7 @@ from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.kafka.source.progress import PartitionProgress
 from agent.kafka.source.shared import SharedTopicReader
+from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
 from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
@@ -80,6 +81,23 @@ def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPat
     loop.join(30)
     assert isinstance(loop.failure, MemoryError)
     assert not scrape.read().healthy
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_died_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but a line of the log told that rollouts were no longer judged."""
+    agent = Agent(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
+    rollouts = agent._parts.rollouts
+
+    def broken() -> None:
+        raise KeyError("group")
+
+    assert not list(agent.queries._warnings())
+    monkeypatch.setattr(rollouts, "_run", broken)
+    rollouts.start()
+    rollouts.join(30)
+    (said,) = agent.queries._warnings()
+    assert said == "the thread rollouts has ended, and is back after a restart: KeyError('group')"
 
 
 def test_another_reason_why_reading_has_stopped_is_told(caplog: pytest.LogCaptureFixture) -> None:
