@@ -121,6 +121,11 @@ def ignore_error(error: KafkaError) -> None:
     answered tells of it."""
 
 
+IDEMPOTENT_WRITE = (
+    "on the cluster IdempotentWrite where it is older than Kafka 2.8 (by AWS' IAM always: WriteDataIdempotently)"
+)
+"""The right that who writes idempotently may need besides: KIP-679."""
+
 RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
     (
         KafkaError._AUTHENTICATION,

@@ -24,6 +24,7 @@ from agent.config.values import Address, parse_address
 from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
+from agent.persistence.export.encoded_event import MAX_MESSAGE_BYTES
 from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.checkpoint import check_tables, claim
 from agent.tools.spark_submit.errors import SubmitError
@@ -59,9 +60,9 @@ Check = Callable[[], None]
 WHO = "kshadow spark stream"
 CHECKED_S = 30.0
 """How often it is looked whether the stream may go on, at least."""
-_PRODUCER = {f"{PREFIX}max.request.size": str(8 * 1024 * 1024), f"{PREFIX}compression.type": "zstd"}
-"""A rebalance of 10,000 members is an event of 3 MB, of which Java's producer would send one. Compressed it is a
-seventh of that, which a topic takes as the broker makes one."""
+_PRODUCER = {f"{PREFIX}max.request.size": str(MAX_MESSAGE_BYTES), f"{PREFIX}compression.type": "zstd"}
+"""As the history's topic takes them, where Java's producer would send 1 MB. Compressed an event is a seventh of its
+size, so a topic as the broker makes one takes most."""
 
 
 def run(job: Stream) -> int:

@@ -12,6 +12,9 @@ import msgspec
 
 from agent.core.events.events import Event
 
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""What an event may take in a topic: a rebalance of 10,000 members is 3 MB, Kafka's default is 1 MB."""
+
 
 class EncodedEvent(NamedTuple):
     """One event: its JSON, and of it what sinks need beside. Times are epoch milliseconds.

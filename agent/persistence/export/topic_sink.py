@@ -27,6 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from agent.common import clock
 from agent.common.units import DAY_MS
 from agent.kafka.client import (
+    IDEMPOTENT_WRITE,
     NO_SUCH_TOPIC,
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
@@ -40,7 +41,7 @@ from agent.kafka.client import (
     quiet,
     refused_properties,
 )
-from agent.persistence.export.encoded_event import EncodedEvent
+from agent.persistence.export.encoded_event import MAX_MESSAGE_BYTES, EncodedEvent
 from agent.persistence.export.errors import ExportError, ExportMisconfigured, SinkDown
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
@@ -48,7 +49,6 @@ log = logging.getLogger("kshadow.export")
 
 PARTITIONS = 6
 RETENTION_MS = 30 * DAY_MS
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 PATIENCE_S = 10.0
 """How long to wait for acknowledgements before the sink counts as down; the producer keeps trying."""
@@ -323,8 +323,8 @@ class TopicSink:
     def _down(self, error: KafkaError, doing: str, operation: str) -> SinkDown:
         needed = {
             KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {self._topic}",
-            KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {self._topic}, and on the"
-            " cluster IdempotentWrite where it is older than Kafka 2.8 (by AWS' IAM always: WriteDataIdempotently)",
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {self._topic}, and"
+            f" {IDEMPOTENT_WRITE}",
             **RIGHT_CREDENTIALS,
         }.get(error.code())
         message = f"{doing}: {error.str()}"

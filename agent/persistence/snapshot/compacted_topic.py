@@ -18,6 +18,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type
 
 from agent.common.units import HOUR_MS
 from agent.kafka.client import (
+    IDEMPOTENT_WRITE,
     OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
     CertificateFiles,
@@ -69,7 +70,7 @@ _CONSUMER: Mapping[str, str] = {
 _DENIED: Mapping[int, str] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "ACL operations Read, Write and Describe on topic {topic}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ACL operation Write on topic {topic}, and Create where it is not there;"
-    " on the cluster IdempotentWrite where it is older than Kafka 2.8 (by AWS' IAM always: WriteDataIdempotently)",
+    f" {IDEMPOTENT_WRITE}",
     **RIGHT_CREDENTIALS,
 }
 _REASONS = {

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 )
 
 from agent.core.events.events import Event
-from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.encoded_event import MAX_MESSAGE_BYTES, encode_event
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
-from agent.persistence.export.topic_sink import MAX_MESSAGE_BYTES, PARTITIONS, RETENTION_MS, TopicSink
+from agent.persistence.export.topic_sink import PARTITIONS, RETENTION_MS, TopicSink
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.kafka.writer.test_topic import acl, rules
 from tests.unit.persistence.export.made import HOSTILE, event
