@@ -109,8 +109,10 @@ class AdminObserver(EvidenceSource):
 
     def groups_changed(self, groups: Iterable[str]) -> None:
         """These groups had a transition."""
-        with self._moved_lock:
-            self._moved.update(groups)
+        # What moved in the topic's past, which is read before the start, does not come first: that is every group.
+        if self._comparison is not None:
+            with self._moved_lock:
+                self._moved.update(groups)
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """What sweeps saw of a rebalance's join phase, None where nothing: an `EvidenceSource` of the mirror."""

@@ -126,6 +126,14 @@ def test_groups_that_nobody_answers_for_are_compared_no_more() -> None:
         assert comparer.compared_groups == 0
 
 
+def test_what_moved_in_the_topics_past_does_not_come_first() -> None:
+    observer = AdminObserver({"bootstrap.servers": "localhost:1"})
+    observer.groups_changed(["of-yesterday"])
+    observer._comparison = comparer_of(Groups(CLASSIC))
+    observer.groups_changed([b.GROUP])
+    assert observer._moved == {b.GROUP}
+
+
 def test_a_difference_counts_when_it_is_there_again_and_goes_with_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kshadow")
     comparer = comparer_of(Groups(CLASSIC))
