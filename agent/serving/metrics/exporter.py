@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.common import clock
+from agent.common.collector import collector_paused
 from agent.common.memory import return_freed_memory
 from agent.serving.metrics import compat
 from agent.serving.metrics.group_metrics import GROUP_METRICS
@@ -83,7 +84,7 @@ class Exporter:
 
     def render(self, openmetrics: bool = False) -> Sequence[bytes]:
         """Everything, in one of the two formats and in pieces. Raises what a reading raises."""
-        with self._one:
+        with self._one, collector_paused():
             return list(self._pieces(openmetrics))
 
     def _pieces(self, openmetrics: bool) -> Iterator[bytes]:

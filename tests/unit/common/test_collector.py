@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.common import collector
-from agent.common.collector import no_cycle_collection
+from agent.common.collector import collector_paused, no_cycle_collection
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,19 @@ def test_in_a_process_that_is_all_ours_it_is_never_looked_at(monkeypatch: pytest
     with no_cycle_collection():
         made = [[number] for number in range(1_000)]
     assert gc.get_freeze_count() >= len(made)
+
+
+def test_a_pause_ends_whatever_happens_in_it() -> None:
+    with collector_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), collector_paused():
+        1 / 0  # noqa: B018
+    assert gc.isenabled()
+    with no_cycle_collection():
+        with collector_paused():
+            pass
+        assert not gc.isenabled(), "the outer one has not ended"
 
 
 class Cycle:
