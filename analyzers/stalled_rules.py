@@ -223,7 +223,7 @@ class ProgressTrack(Struct, array_like=True):
             self.work_ms = None
         elif self.work_ms is None or offset != before:
             passed = before_end > offset or seen_ms <= before_ms
-            ends = (before_ms, before_end), (seen_ms, end)
+            ends = before_ms, before_end, seen_ms, end
             self.work_ms = before_ms if passed else round(interpolated_ms(*ends, offset))
         if offset >= self.mark:
             self.idle_ms = self.mark_ms if lag else seen_ms

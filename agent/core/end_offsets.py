@@ -246,7 +246,7 @@ class EndOffsets:
         times_ms, ends = self._history.get(number) or self._history_of(number)
         at = bisect_right(ends, offset)
         if at > 0:
-            return interpolated_ms((times_ms[at - 1], ends[at - 1]), (times_ms[at], ends[at]), offset), False
+            return interpolated_ms(times_ms[at - 1], ends[at - 1], times_ms[at], ends[at], offset), False
         # What was there before the log's start cannot be asked for, but was written no later than what follows it.
         start = self.starts[number]
         if offset < start < self.newest[number]:
@@ -266,9 +266,8 @@ class EndOffsets:
         return found
 
 
-def interpolated_ms(before: TimedOffset, after: TimedOffset, offset: int) -> float:
+def interpolated_ms(since_ms: int, low: int, until_ms: int, high: int, offset: int) -> float:
     """When the end passed an offset, if it moved evenly: it was at most at it first, and behind it then."""
-    (since_ms, low), (until_ms, high) = before, after
     return since_ms + (until_ms - since_ms) * (offset + 1 - low) / (high - low)
 
 

@@ -15,11 +15,11 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from itertools import groupby, repeat
+from itertools import accumulate, groupby, repeat
 from operator import gt, sub
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent.common.interning import Interner
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId
@@ -33,7 +33,7 @@ _one_id: Interner[bytes] = Interner(1 << 16)
 """Ids of topics: groups of all partitions have the same."""
 
 
-class TopicLag(NamedTuple):
+class TopicLag(Struct, frozen=True, order=True):
     """A group's lag in one topic: the sum of records and the longest of seconds, of the partitions that it committed.
 
     Those of which the lag is not known (`unknown` of `partitions`) count for nothing, so both are the least that it
@@ -75,6 +75,14 @@ class GroupTopicRange(NamedTuple):
     stop: int
 
 
+class GroupRange(NamedTuple):
+    """One group's part of a layout: of its rows, and of its places."""
+
+    group: str
+    rows: slice
+    places: slice
+
+
 class PositionLayout(Struct):
     """Which positions groups have in one partition of the offsets topic, by group, topic and partition."""
 
@@ -84,10 +92,18 @@ class PositionLayout(Struct):
     """Their numbers in `offsets`."""
     places: list[PartitionId]
     rows: list[GroupTopicRange]
+    groups: list[GroupRange] = field(default_factory=list)
+    """Those of `rows`."""
     numbered: tuple[Mapping[PartitionId, int], Sequence[int]] = ({}, ())
     """The numbers of ends, and the places' among them: one value, since several threads may make it."""
     topic_ids: tuple[bytes, Sequence[bytes]] = (b"", ())
     """The ids of the places' topics, and a digest by which it is told that none has changed: likewise."""
+
+    def __post_init__(self) -> None:
+        for group, rows in groupby(enumerate(self.rows), key=lambda it: it[1].group):
+            found = list(rows)
+            (first, start), (last, stop) = found[0], found[-1]
+            self.groups.append(GroupRange(group, slice(first, last + 1), slice(start.start, stop.stop)))
 
 
 class CommittedPositions(NamedTuple):
@@ -156,8 +172,7 @@ def lowest_committed(all_positions: Iterable[CommittedPositions]) -> dict[str, d
 
 def topic_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[tuple[str, TopicLag]]:
     """By group and topic, in the layout's order."""
-    topics, _ = LagPass(positions).lags(ends, now_ms)
-    for row, lag in zip(positions.layout.rows, topics, strict=True):
+    for row, lag in zip(positions.layout.rows, LagPass(positions, ends, now_ms).lags(), strict=True):
         yield row.group, lag
 
 
@@ -173,37 +188,42 @@ class PartitionLag(NamedTuple):
 
 def partition_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[PartitionLag]:
     """Every position, in the layout's order."""
-    look = LagPass(positions)
-    records = look.records(ends, now_ms)
+    look = LagPass(positions, ends, now_ms)
     for row in positions.layout.rows:
         for at in range(row.start, row.stop):
             partition = positions.layout.places[at][1]
-            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], records[at])
+            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], look.records[at])
 
 
 class LagPass:
-    """One pass over the positions of one layout: their columns, in the layout's order, and their lags."""
+    """One pass over the positions of one layout: their columns, in the layout's order, and their lags at `now_ms`."""
 
-    def __init__(self, positions: CommittedPositions) -> None:
+    def __init__(self, positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> None:
         self.layout, self._block, self._looked = positions
+        self._ends, self._now_ms = ends, now_ms
         self.offsets = self._block.offsets(self.layout.positions)
-        self._counted_by: EndOffsets | None = None
-        self._counted_offsets = self.offsets
 
-    def _counted(self, ends: EndOffsets) -> Sequence[int]:
+    @cached_property
+    def _counted(self) -> Sequence[int]:
         """The offsets from which lag is counted: those of when these ends were looked at, as what was written since
         is not known. Of a position that went back since, where it is now."""
         known = self._looked.offsets
-        if self._looked.at_ms != ends.at_ms or not known:
+        if self._looked.at_ms != self._ends.at_ms or not known:
             return self.offsets
-        if self._counted_by is not ends:
-            try:
-                then: Iterable[int] = list(map(known.__getitem__, self.layout.positions))
-            except IndexError:  # positions came since
-                count = len(known)
-                then = [known[at] if at < count else NEVER_LOWER for at in self.layout.positions]
-            self._counted_by, self._counted_offsets = ends, list(map(min, self.offsets, then))
-        return self._counted_offsets
+        try:
+            then: Iterable[int] = list(map(known.__getitem__, self.layout.positions))
+        except IndexError:  # positions came since
+            count = len(known)
+            then = [known[at] if at < count else NEVER_LOWER for at in self.layout.positions]
+        return list(map(min, self.offsets, then))
+
+    @cached_property
+    def _numbers(self) -> Sequence[int]:
+        """Of each position the number of its partition among the ends."""
+        layout, numbers_of = self.layout, self._ends.numbers
+        if layout.numbered[0] is not numbers_of or len(layout.numbered[1]) != len(layout.places):
+            layout.numbered = (numbers_of, list(map(numbers_of.get, layout.places, repeat(ABSENT))))
+        return layout.numbered[1]
 
     @cached_property
     def times_ms(self) -> Sequence[int]:
@@ -219,16 +239,18 @@ class LagPass:
             layout.topic_ids = (told_by, list(map(_one_id.__getitem__, self._block.columns(layout.positions)[2])))
         return layout.topic_ids[1]
 
-    def records(self, ends: EndOffsets, now_ms: int) -> list[int | None]:
+    @property
+    def records(self) -> list[int | None]:
         """How many records each position is behind; None where that is not known."""
-        return self._records(ends, now_ms)[0]
+        return self._records[0]
 
-    def _records(self, ends: EndOffsets, now_ms: int) -> tuple[list[int | None], dict[int, Lag]]:
+    @cached_property
+    def _records(self) -> tuple[list[int | None], dict[int, Lag]]:
         """And, by place, the lags of those that went the general way."""
-        rows, offsets = self.layout.rows, self._counted(ends)
+        rows, offsets, ends = self.layout.rows, self._counted, self._ends
         if not ends.newest or not rows:
             return [None] * len(offsets), {}
-        numbers, starts, odd = self._numbers(ends), ends.starts, ends.odd
+        numbers, starts, odd = self._numbers, ends.starts, ends.odd
         if ABSENT in numbers:
             odd = odd | {ABSENT}
         # In bulk what is so for nearly all. What is absent has another's end and start here; it is odd.
@@ -239,46 +261,42 @@ class LagPass:
             newer_ms, beyond = ends.at_ms - ends.interval_ms, [at for at, lag in enumerate(lags) if lag < 0]
             for at in beyond:
                 behind[at] = 0 if self.times_ms[at] > newer_ms else None
-        special = [at for row in rows if not self._is_plain(row, ends, now_ms) for at in range(row.start, row.stop)]
+        special = [at for row in rows if not self._is_plain(row) for at in range(row.start, row.stop)]
         if odd:
             special += [at for at, number in enumerate(numbers) if number in odd]
         if any(map(gt, map(starts.__getitem__, numbers), offsets)):
             special += [at for at, number in enumerate(numbers) if offsets[at] < starts[number]]
-        found = {at: self._lag(at, ends, now_ms) for at in special}
+        found = {at: self._lag(at) for at in special}
         for at, lag in found.items():
             behind[at] = lag.records
         return behind, found
 
-    def lags(self, ends: EndOffsets, now_ms: int) -> tuple[list[TopicLag], list[int | None]]:
-        """Of each row of the layout, and what `records` gives."""
-        behind, special = self._records(ends, now_ms)
+    def lags(self) -> list[TopicLag]:
+        """Of each row of the layout."""
+        behind = self.records
+        is_all_known = None not in behind
+        up_to = [0, *accumulate(it or 0 for it in behind)]
         topics: list[TopicLag] = []
-        for row in self.layout.rows:
-            records, count = behind[row.start : row.stop], row.stop - row.start
-            unknown, total = records.count(None), sum(filter(None, records))
+        for _, topic, start, stop in self.layout.rows:
+            total = up_to[stop] - up_to[start]
+            unknown = 0 if is_all_known else behind[start:stop].count(None)
             if unknown and not total:
-                topics.append(TopicLag(row.topic, None, None, count, unknown))
+                topics.append(TopicLag(topic, None, None, stop - start, unknown))
                 continue
-            seconds, at_least = self._seconds(row, behind, special, ends, now_ms) if total else (0.0, False)
-            topics.append(TopicLag(row.topic, total, seconds, count, unknown, at_least))
-        return topics, behind
+            seconds, at_least = self._seconds(range(start, stop)) if total else (0.0, False)
+            topics.append(TopicLag(topic, total, seconds, stop - start, unknown, at_least))
+        return topics
 
-    def _seconds(
-        self,
-        row: GroupTopicRange,
-        behind: Sequence[int | None],
-        special: Mapping[int, Lag],
-        ends: EndOffsets,
-        now_ms: int,
-    ) -> tuple[float | None, bool]:
-        """The longest of a row that is behind, None where it is not known; and whether that is a bound."""
-        numbers, offsets, columns = self._numbers(ends), self._counted(ends), ends.columns
+    def _seconds(self, places: range) -> tuple[float | None, bool]:
+        """The longest of positions of which any is behind, None where that is not known; whether it is a bound."""
+        (behind, special), ends, now_ms = self._records, self._ends, self._now_ms
+        numbers, offsets, columns = self._numbers, self._counted, ends.columns
         at_least = is_unknown = False
         has_moved = offsets is not self.offsets
         oldest = float(now_ms)
         # The first look that is no older than the oldest so far: what it did not pass is younger.
         look = columns[-1]
-        for at in range(row.start, row.stop):
+        for at in places:
             if not behind[at]:
                 continue
             number, offset = numbers[at], offsets[at]
@@ -299,26 +317,20 @@ class LagPass:
                 look = columns[min(bisect_left(ends.times_ms, oldest), len(columns) - 1)]
         return None if is_unknown else (now_ms - oldest) / 1000, at_least
 
-    def _numbers(self, ends: EndOffsets) -> Sequence[int]:
-        layout = self.layout
-        numbers_of, numbers = layout.numbered
-        if numbers_of is not ends.numbers or len(numbers) != len(layout.places):
-            numbers = list(map(ends.numbers.get, layout.places, repeat(ABSENT)))
-            layout.numbered = (ends.numbers, numbers)
-        return numbers
-
-    def _is_plain(self, row: GroupTopicRange, ends: EndOffsets, now_ms: int) -> bool:
+    def _is_plain(self, row: GroupTopicRange) -> bool:
         """Whether ends of now are those of the topic that a group committed to."""
+        ends = self._ends
         known = ends.topics.get(row.topic, UNKNOWN_TOPIC)
-        if known.since_ms or known.absent is not None or now_ms - ends.at_ms > ends.stale_ms:
+        if known.since_ms or known.absent is not None or self._now_ms - ends.at_ms > ends.stale_ms:
             return False
         if known.topic_id == ZERO_UUID:
             return True
         ids = self.topic_ids[row.start : row.stop]
         return ids.count(known.topic_id) + ids.count(ZERO_UUID) == len(ids)
 
-    def _lag(self, at: int, ends: EndOffsets, now_ms: int) -> Lag:
+    def _lag(self, at: int) -> Lag:
         """One position's, the general way."""
         topic, partition = self.layout.places[at]
-        offset, looked = self.offsets[at], self._counted(ends)[at]
-        return ends.lag(topic, partition, offset, self.times_ms[at], self.topic_ids[at], now_ms, looked=looked)
+        offset, looked = self.offsets[at], self._counted[at]
+        times_ms, topic_ids = self.times_ms, self.topic_ids
+        return self._ends.lag(topic, partition, offset, times_ms[at], topic_ids[at], self._now_ms, looked=looked)

@@ -53,23 +53,22 @@ class LagSnapshot(NamedTuple):
 
     def groups(self, *, topics: bool, partitions: bool) -> dict[str, GroupPositions]:
         """By group, with what is asked for. Needs no lock."""
-        look, layout = LagPass(self.positions), self.positions.layout
-        lags, behind = look.lags(self.ends, self.now_ms) if topics or partitions else ((), ())
+        look, layout = LagPass(self.positions, self.ends, self.now_ms), self.positions.layout
+        times_ms, topic_ids, rows = look.times_ms, look.topic_ids, layout.rows
+        lags, behind = look.lags() if topics else (), look.records if partitions else ()
         shown = self._shown_topics()
+        shows_all = all(row.topic in shown for row in rows)
         out: dict[str, GroupPositions] = {}
-        numbered = enumerate(layout.rows)
-        for group, found in groupby(numbered, lambda item: item[1].group):
-            rows = list(found)
-            start, stop = rows[0][1].start, rows[-1][1].stop
-            spans = [(row.start, row.stop) for _, row in rows if row.topic in shown]
-            if len(spans) == len(rows):
-                spans = [(start, stop)]
-            parts = [Positions(layout.places[a:b], look.offsets[a:b], behind[a:b]) for a, b in spans if partitions]
+        for group, its_rows, span in layout.groups:
+            spans = [span] if shows_all else [slice(it.start, it.stop) for it in rows[its_rows] if it.topic in shown]
+            parts = [Positions(layout.places[it], look.offsets[it], behind[it]) for it in spans if partitions]
             out[group] = GroupPositions(
-                known_ms(max(look.times_ms[start:stop])),
-                look.topic_ids[start:stop],
-                layout.places[start:stop],
-                [lags[at] for at, row in rows if row.topic in shown] if topics else (),
+                known_ms(max(times_ms[span])),
+                topic_ids[span],
+                layout.places[span],
+                (lags[its_rows] if shows_all else [it for it in lags[its_rows] if it.topic in shown])
+                if topics
+                else (),
                 _joined(parts),
             )
         for group, shares in groupby(self.shares, lambda it: it.group):
@@ -104,7 +103,7 @@ class LagSnapshot(NamedTuple):
         """By group the records behind over all topics, as far as they are known: without groups of which nothing is,
         nor those that have nothing to read where it is, and may have elsewhere: not in topics that were deleted.
         Needs no lock."""
-        behind = LagPass(self.positions).records(self.ends, self.now_ms)
+        behind = LagPass(self.positions, self.ends, self.now_ms).records
         shown = self._shown_topics() - self.deleted_topics()
         out: dict[str, int] = {}
         partly: set[str] = set()

@@ -14,6 +14,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from agent.core.end_offsets import PartitionId
 from agent.core.events.counts import PartitionCounts
 from agent.core.shadow.views import GroupView
@@ -59,7 +61,7 @@ def rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, 4)
 
 
-class GroupCounts(NamedTuple):
+class GroupCounts(Struct, frozen=True):
     """What happened to a group: rebalances and departures by cause, stopped partition time (None: no rebalance
     told), by analyzer and severity whether such a finding is open, and departures by origin."""
 

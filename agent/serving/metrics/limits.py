@@ -13,6 +13,8 @@ from enum import StrEnum
 from threading import Lock
 from typing import NamedTuple
 
+from msgspec import Struct
+
 
 class Reason(StrEnum):
     """Why a group has no series."""
@@ -21,7 +23,7 @@ class Reason(StrEnum):
     EXPIRED = "expired"
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True):
     """A group that could have series, and how many. Groups are told apart by name.
 
     `active_ms`: when it last committed or changed, epoch milliseconds. A group that has members always lives.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from agent.common import clock
+from agent.common.collector import relax_collector
 from agent.core.records import RecordBatch
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.scraped import ScrapedLags
@@ -97,8 +98,7 @@ class Reader(threading.Thread):
 
 def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
     """Load, then scrape in every granularity."""
-    # As `agent.cli.main` sets it.
-    gc.set_threshold(100_000, 50, 1000)
+    relax_collector()
     crowd = Crowd(groups, POSITIONS, T0)
     state, lock = ClusterState(select_analyzers()), threading.Lock()
     for run in crowd.groups_runs():

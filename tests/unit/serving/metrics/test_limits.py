@@ -7,6 +7,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.serving.metrics.limits import Candidate, Choice, LeftOut, Limits, Reason
 
@@ -67,11 +68,11 @@ def test_series_of_nobody_count() -> None:
 def test_a_dead_group_expires_and_comes_back() -> None:
     limits = Limits(100, DAY)
     dead = group("a", members=False, ago_ms=DAY)
-    assert limits.choose([dead._replace(active_ms=dead.active_ms + 1)], NOW).groups == {"a"}
+    assert limits.choose([replace(dead, active_ms=dead.active_ms + 1)], NOW).groups == {"a"}
     choice = limits.choose([dead], NOW)
     assert (choice.groups, choice.series, left_out(choice)) == (frozenset(), 0, (NONE, LeftOut(1, 10)))
-    assert limits.choose([dead._replace(has_members=True)], NOW).groups == {"a"}, "it lives again"
-    assert limits.choose([dead._replace(active_ms=NOW + 5)], NOW).groups == {"a"}, "a broker's clock is ahead"
+    assert limits.choose([replace(dead, has_members=True)], NOW).groups == {"a"}, "it lives again"
+    assert limits.choose([replace(dead, active_ms=NOW + 5)], NOW).groups == {"a"}, "a broker's clock is ahead"
     assert Limits(100, None).choose([dead], NOW).groups == {"a"}, "never"
 
 
