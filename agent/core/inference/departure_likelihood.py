@@ -36,8 +36,8 @@ a member of a classic group that committed since g has gone at
                          other's positions moved since m)
     rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
                      rebalance timeout (`rebalance_posterior`)
-    admin_removed    π · U[c, c + i], and where its client is not back, times 1 - rejoins_after_removal_share,
-                     else times removed_alone_factor
+    admin_removed    π · U[c, c + i], where its client is not back, times 1 - rejoins_after_removal_share, and of one
+                     without group.instance.id, times removed_alone_factor
     unknown          s · U[c, max(e, c + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
                      works, or silence_of_all_share where all of those have been silent since c as well
 
@@ -175,8 +175,10 @@ def departure_times(
         out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), *late)
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
-        # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped.
-        out = {cause: times for cause, times in out.items() if cause in (Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED)}
+        # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped. But
+        # where no member does by default, as in Streams, static ones say it as the others do, if they are told to.
+        ways = {Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED} | (set() if limits.library.leaves_on_close else {_LEFT})
+        out = {cause: times for cause, times in out.items() if cause in ways}
     prior = dict(P.departure_shares)
     is_known = limits.library.name != UNKNOWN
     by_library = P.rejoin_timeout_shares[limits.library.stall_end]
@@ -192,8 +194,8 @@ def departure_times(
     if not client_returned:
         # A client that is removed joins again at once: this one did not.
         prior[Cause.ADMIN_REMOVED] *= 1 - P.rejoins_after_removal_share
-    elif member.instance_id is None:
-        # So is one that was closed and started again: nothing in the log tells the two apart.
+    if member.instance_id is None:
+        # Nobody removes such a one alone; that all are removed at once is weighed where nobody is left.
         prior[Cause.ADMIN_REMOVED] *= P.removed_alone_factor
     scaled = {cause: scale_times(times, prior[cause]) for cause, times in out.items()}
     timeouts = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)

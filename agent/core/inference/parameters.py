@@ -200,7 +200,7 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     did."""
 
     removed_alone_factor: float = 0.02
-    """So much less often than an admin takes out members is it one without group.instance.id that is back at once:
+    """So much less often than an admin takes out members is it one without group.instance.id while others stay:
     admins' clients name single members by their instance (KIP-345), and take others out only all at once (KIP-571).
     Chosen: restarts are as quick, and usual."""
 

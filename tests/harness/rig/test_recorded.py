@@ -37,6 +37,8 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
      {3: DIED, 5: DIED, 7: DIED, 9: LEFT, 10: LEFT}, set()),
     ("slow_work", "members closed while the others were at work for longer than a session",
      {3: LEFT, 5: LEFT, 7: LEFT}, {3, 5, 7}),
+    ("streams_leave", "Streams said goodbye as it was closed, since it was told to", {10: LEFT}, set()),
+    ("streams_static_leave", "static members of Streams said goodbye", {5: LEFT, 9: DIED, 13: LEFT}, {13}),
 ]  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_a_rebalance() -> None:
     assert (first["generation"], first["previous_generation"], first["sync_ms"]) == (1, None, 7)
     assert (first["joined"], first["left"], first["protocol"], first["members"]) == ([who], [], "range", 1)
     # Its generation was over before any timeout could be: it must have left of its own accord.
-    assert second["left"] == [{**who, "cause": "member_left", "confidence": 0.96}]
+    assert second["left"] == [{**who, "cause": "member_left", "confidence": 0.97}]
     assert second["joined"][0]["instance_id"] == "I"
     assert (first["cause"], first["causes"], first["confidence"]) == ("member_joined", ["member_joined"], 1.0)
     # Nobody stayed: had the old one gone first, the group would have become empty in between.
