@@ -50,7 +50,7 @@ unlikely_factor),
     session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
-    poll_timeout     π · (l - M) / l · U[g + M, e], and for cooperative members π · U[g, e]
+    poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members π · idle_member_share · U[g, e]
 
 The code says what is left out here: static members, members of generations that never completed, KIP-848.
 """
@@ -415,7 +415,10 @@ def _without_commits(
         Cause.ADMIN_REMOVED: scale_times(later_than(since_ms), works),
     }
     if limits.poll_ms is not None:
-        out[Cause.POLL_TIMEOUT] = later_than(since_ms if cooperative else since_ms + limits.poll_ms)
+        out[Cause.POLL_TIMEOUT] = later_than(since_ms + limits.poll_ms)
+        if cooperative:
+            # One that stalled before its generation rejoined in the background, and had had nothing to commit.
+            out[Cause.POLL_TIMEOUT] += scale_times(later_than(since_ms), idle)
     return out
 
 
