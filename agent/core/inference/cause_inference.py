@@ -129,7 +129,7 @@ def _trigger(posterior: Posterior, causes: set[Cause], change: Explanation | Non
     first = _likeliest(options)
     # Of a member of which it is not known how it went, it cannot be known that it began the rebalance so.
     if options[first] >= P.least_trigger_confidence and first in causes - {Cause.UNKNOWN_DEPARTURE}:
-        return first, _confidence(options[first])
+        return first, _confidence_of(first, options)
     departed = sum(posterior.departed_first.values()) >= P.least_trigger_confidence
     return Cause.UNKNOWN_DEPARTURE if departed else Cause.UNKNOWN, 0.0
 
@@ -140,6 +140,14 @@ def _likeliest(probabilities: Mapping[Cause, float]) -> Cause:
 
 def _confidence(probability: float) -> float:
     return round(P.most_confidence * probability, 2)
+
+
+def _confidence_of(cause: Cause, probabilities: Mapping[Cause, float]) -> float:
+    """How sure that cause is: where it is a timeout, and may be the other, not enough to rely on it."""
+    confidence, other = _confidence(probabilities[cause]), _OTHER_TIMEOUT.get(cause)
+    if other is not None and probabilities.get(other, 0.0) > P.candidate_probability:
+        return min(confidence, P.uncertain_confidence)
+    return confidence
 
 
 # Members of which commits tell no pace: what is told of them must hold whether they commit as often as clients do by
@@ -554,7 +562,7 @@ def _tell_apart(
     is_guess = other is not None and probabilities[cause] < P.timeout_odds * probabilities.get(other, 0.0)
     is_likely = probabilities[cause] >= least
     if is_likely and not is_guess and cause is not Cause.UNKNOWN_DEPARTURE:
-        return cause, _confidence(probabilities[cause])
+        return cause, _confidence_of(cause, probabilities)
     possible = {it for it, probability in probabilities.items() if probability > P.candidate_probability}
     evidence["candidates"] = sorted(str(it) for it in possible - {Cause.UNKNOWN_DEPARTURE})
     return Cause.UNKNOWN_DEPARTURE, 0.0

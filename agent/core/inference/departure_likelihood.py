@@ -185,7 +185,7 @@ def departure_times(
     prior[Cause.REJOIN_TIMEOUT] = by_library if is_known else P.rejoin_timeout_unknown_share
     if not limits.library.leaves_on_close:
         prior[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
-    if limits.poll_ms == limits.session_ms:
+    if limits.poll_ms == limits.session_ms and not is_known:
         # Clients whose JoinGroup has one timeout, or that send one for both, have no limit of this kind.
         prior[Cause.POLL_TIMEOUT] *= P.unlikely_factor
     if not member.partitions:

@@ -157,6 +157,9 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """How often all that go in one rebalance go in the same way: an application is stopped, a host dies. Rig. Weight
     0."""
 
+    uncertain_confidence: float = 0.75
+    """No more sure is a timeout where it may be the other. Chosen: less than is relied on."""
+
     other_silence_share: float = 0.004
     """How many fell silent for some other reason before they went. Rig. Weight 0, 51."""
 

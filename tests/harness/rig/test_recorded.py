@@ -18,7 +18,7 @@ from tests.harness.rig.accuracy import SURE
 from tests.harness.rig.settings import BROKER_CONFIG
 
 JOINED, LEFT, DIED, REMOVED = "member_joined", "member_left", "session_timeout", "admin_removed"
-CHANGED = "subscription_changed"
+CHANGED, STALLED = "subscription_changed", "poll_timeout"
 
 # File, why, by generation (epoch) the cause, of members that went as well; generations of which none need be told.
 RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
@@ -41,6 +41,9 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
     ("streams_static_leave", "static members of Streams said goodbye", {5: LEFT, 9: DIED, 13: LEFT}, {13}),
     ("streams_thread_removed", "a thread of Streams was removed just after its first round, and had not committed",
      {5: LEFT, 8: LEFT, 10: DIED}, {8}),
+    ("equal_timeouts", "session and poll timeout are the same",
+     {2: DIED, 4: STALLED, 6: DIED, 8: LEFT, 10: LEFT}, {2, 4}),
+    ("equal_timeouts_stall", "the same, and a poll loop stalled", {4: DIED, 5: STALLED}, {4, 5}),
 ]  # fmt: skip
 
 
