@@ -409,6 +409,7 @@ def _weigh(
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,
         emptied=not facts.after,
+        are_dynamic=all(member.instance_id is None for member in gone),
         # Brokers take any that a client asks for, also one below 0.
         longest_rebalance_timeout_ms=max(
             (0, *(it.rebalance_timeout_ms or 0 for it in (*facts.before.values(), *facts.joined)))

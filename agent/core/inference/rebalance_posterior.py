@@ -36,7 +36,8 @@ that the time was up: only then did members go by `rejoin_timeout`, and at least
 
 Where nobody is left, all may have gone by one event at e as well, an application closed or a host lost, of the weight
 same_way_share · d · the product of what the others' densities are of d, the greatest one's, at the most 1. All that
-go in the same way then do so within a heartbeat interval.
+go in the same way then do so within a heartbeat interval. An admin that takes all out is such an event too; half of
+its weight is an application's that does not commit as it is closed, which looks the same.
 
 Everything is proportional; `rebalance_posterior` divides by the sum.
 """
@@ -78,9 +79,9 @@ class RebalanceObservation(Struct, frozen=True):
     `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
     `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
     `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
-    of those that stay. `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left.
-    `notice_ms` is how long members of the group take to notice a rebalance, as far as is known; `busy_share` of them
-    are busy, for `busy_ms` as a mean.
+    of those that stay. `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left;
+    `are_dynamic`: none of those that went is static. `notice_ms` is how long members of the group take to notice a
+    rebalance, as far as is known; `busy_share` of them are busy, for `busy_ms` as a mean.
     """
 
     since_ms: int | None
@@ -93,6 +94,7 @@ class RebalanceObservation(Struct, frozen=True):
     rejoin_has_reason: bool
     cooperative: bool
     emptied: bool
+    are_dynamic: bool
     longest_rebalance_timeout_ms: int
     notice_ms: int
     busy_ms: int = P.busy_ms
@@ -147,7 +149,7 @@ def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
         weights = OrderSums(0.0, exp(starts[0][1] - highest), 0.0, 0.0)
         for orders in departure_orders(terms):
             orders.add(weights, out)
-        if len(terms) > 1:
+        if terms:
             _add_common_end(seen, out)
     out.normalize()
     out.likeliest_starts = nlargest(P.starts_kept, weighed, key=lambda each: each[0])
@@ -155,30 +157,40 @@ def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
 
 
 def _add_common_end(seen: RebalanceObservation, out: Posterior) -> None:
-    """Add that all went at one time for one reason: an application was closed, or a host died. The last went at the
-    end; that is one event, of the density of the member that speaks for it most, times how much less the others do.
-    Those that fell silent before went with the others, and nothing tells how: it is one event too that nothing comes
-    to the topics any more."""
+    """Add that all went at one time for one reason: an application was closed, a host died, an admin took them out.
+    The last went at the end; that is one event, of the density of the member that speaks for it most, times how much
+    less the others do. Those that fell silent before went with the others, and nothing tells how: it is one event too
+    that nothing comes to the topics any more."""
     silent = _end_densities(seen, Cause.UNKNOWN_DEPARTURE, 0)
     unknown = [
         density * P.silence_of_all_share / P.lone_silence_share * _share_without_goodbye(seen, times)
         for density, times in zip(silent, seen.departure_times, strict=True)
     ]
     for cause, apart_ms in _COMMON_ENDS.items():
-        own = _end_densities(seen, cause, apart_ms)
-        last = _end_densities(seen, cause, 0)
-        if not (most := max(last)):
+        is_removed = cause is Cause.ADMIN_REMOVED
+        if is_removed and not seen.are_dynamic:
+            continue  # static members are taken out singly
+        if len(silent) < 2 and not is_removed:
+            continue  # what one did is weighed already
+        own, most = _end_densities(seen, cause, apart_ms), max(_end_densities(seen, cause, 0))
+        if not most:
             continue
+        if is_removed:
+            # Nobody is back of those who were all taken out: clients hear of it by their next heartbeat. And it is
+            # one moment, in which each was there or not: how often one commits tells nothing of it.
+            most /= 2 * (1 - P.rejoins_after_removal_share) * P.removed_alone_factor
+            own = [most if density else 0.0 for density in own]
         weight = P.same_way_share * most
         weight *= prod(min((density + other) / most, 1.0) for density, other in zip(own, unknown, strict=True))
         if not weight:
             continue
-        for causes, density, other in zip(out.cause_probabilities, own, unknown, strict=True):
-            known = density / (density + other)
-            causes[cause] = causes.get(cause, 0.0) + weight * known
-            causes[Cause.UNKNOWN_DEPARTURE] = causes.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight * (1 - known)
-        out.departed_first[cause] = out.departed_first.get(cause, 0.0) + weight
-        out.total_weight += weight
+        for told in (cause, Cause.MEMBER_LEFT) if is_removed else (cause,):
+            for causes, density, other in zip(out.cause_probabilities, own, unknown, strict=True):
+                known = density / (density + other)
+                causes[told] = causes.get(told, 0.0) + weight * known
+                causes[Cause.UNKNOWN_DEPARTURE] = causes.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight * (1 - known)
+            out.departed_first[told] = out.departed_first.get(told, 0.0) + weight
+            out.total_weight += weight
 
 
 def _share_without_goodbye(seen: RebalanceObservation, times: TimesByCause) -> float:
@@ -202,6 +214,7 @@ _COMMON_ENDS = {
     Cause.MEMBER_LEFT: 0,
     # Members that die together sent their last heartbeats up to an interval apart.
     Cause.SESSION_TIMEOUT: P.heartbeat_interval_ms,
+    Cause.ADMIN_REMOVED: 0,
 }
 """How far apart, in milliseconds, members go of which one event takes all."""
 

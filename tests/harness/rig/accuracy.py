@@ -343,7 +343,8 @@ _NOT_KNOWN = """
   given with a low confidence, or neither.
 - An administrator who removes members: rare in these captures. It is told of members with `group.instance.id` only,
   as admins' clients name no others singly. A request made by hand that removes another looks like a quick restart,
-  and is told as one.
+  and is told as one. All that are removed at once look as if they were closed without a commit: that is told with
+  less than 0.8.
 - Slower hosts. Two cores ran up to 38 clients at a time.
 - Members that share a client id and a host differ only by their member ids: which of them was restarted is then
   inferred too.
