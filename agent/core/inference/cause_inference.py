@@ -342,9 +342,26 @@ def _infer_departures(
     posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason, are_busy=are_busy)
     least = _least_confidence((), facts)
     for it in unknown:
+        own_least = least if _is_known_alike(it, unknown, causes, facts) else P.most_confidence
         returns = it.member_id in returned
-        departures[it.member_id] = _departure(it, facts, causes[it.member_id], least, returned=returns)
+        departures[it.member_id] = _departure(it, facts, causes[it.member_id], own_least, returned=returns)
     return posterior, departures
+
+
+def _is_known_alike(
+    member: Member, gone: Collection[Member], causes: Mapping[str, Mapping[Cause, float]], facts: RebalanceFacts
+) -> bool:
+    """Whether what the others did tells how a member went that never committed, and that may have died: where they
+    went in several ways it does not, nor where they had all gone before the group was empty."""
+    if _activity(member, facts).last_commit_ms is not None or member.instance_id is not None:
+        return True
+    if not _may_have_expired(member, facts):
+        return True
+    others = {it.member_id: at_ms for it in gone if (at_ms := _activity(it, facts).last_commit_ms) is not None}
+    cause = _likeliest(causes[member.member_id])
+    if not facts.after and others and max(others.values()) < facts.end_ms - P.slow_close_ms:
+        return cause is Cause.SESSION_TIMEOUT
+    return {_likeliest(causes[name]) for name in others} <= {cause}
 
 
 def _activity(member: Member, facts: RebalanceFacts) -> CommitActivity:

@@ -157,6 +157,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """How often all that go in one rebalance go in the same way: an application is stopped, a host dies. Rig. Weight
     0."""
 
+    one_dead_odds: float = 0.6
+    """So much less often than all that are left die at once does one die while the others are closed, so that nothing
+    tells the two apart. Chosen: enough that neither is sure."""
+
     uncertain_confidence: float = 0.75
     """No more sure is a timeout where it may be the other. Chosen: less than is relied on."""
 

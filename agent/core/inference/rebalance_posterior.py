@@ -37,7 +37,8 @@ that the time was up: only then did members go by `rejoin_timeout`, and at least
 Where nobody is left, all may have gone by one event at e as well, an application closed or a host lost, of the weight
 same_way_share · d · the product of what the others' densities are of d, the greatest one's, at the most 1. All that
 go in the same way then do so within a heartbeat interval. An admin that takes all out is such an event too; half of
-its weight is an application's that does not commit as it is closed, which looks the same.
+its weight is an application's that does not commit as it is closed, which looks the same. Where their sessions ran
+out, others may have been closed just before one died, with one_dead_odds times the weight.
 
 Everything is proportional; `rebalance_posterior` divides by the sum.
 """
@@ -151,6 +152,8 @@ def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
             orders.add(weights, out)
         if terms:
             _add_common_end(seen, out)
+        if len(terms) > 1:
+            _add_one_death(seen, out)
     out.normalize()
     out.likeliest_starts = nlargest(P.starts_kept, weighed, key=lambda each: each[0])
     return out
@@ -175,22 +178,57 @@ def _add_common_end(seen: RebalanceObservation, out: Posterior) -> None:
         own, most = _end_densities(seen, cause, apart_ms), max(_end_densities(seen, cause, 0))
         if not most:
             continue
+        others = unknown
         if is_removed:
             # Nobody is back of those who were all taken out: clients hear of it by their next heartbeat. And it is
             # one moment, in which each was there or not: how often one commits tells nothing of it.
             most /= 2 * (1 - P.rejoins_after_removal_share) * P.removed_alone_factor
             own = [most if density else 0.0 for density in own]
+        elif cause is Cause.SESSION_TIMEOUT:
+            others = [
+                it * _expired_share(seen, times) for it, times in zip(unknown, seen.departure_times, strict=True)
+            ]
         weight = P.same_way_share * most
-        weight *= prod(min((density + other) / most, 1.0) for density, other in zip(own, unknown, strict=True))
+        weight *= prod(min((density + other) / most, 1.0) for density, other in zip(own, others, strict=True))
         if not weight:
             continue
         for told in (cause, Cause.MEMBER_LEFT) if is_removed else (cause,):
-            for causes, density, other in zip(out.cause_probabilities, own, unknown, strict=True):
+            for causes, density, other in zip(out.cause_probabilities, own, others, strict=True):
                 known = density / (density + other)
                 causes[told] = causes.get(told, 0.0) + weight * known
                 causes[Cause.UNKNOWN_DEPARTURE] = causes.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight * (1 - known)
             out.departed_first[told] = out.departed_first.get(told, 0.0) + weight
             out.total_weight += weight
+
+
+def _add_one_death(seen: RebalanceObservation, out: Posterior) -> None:
+    """As far as all died: add that it was one of them, of whom the group heard last, and that the others were closed
+    just before. They look as if they had died with it, if they are such as say goodbye."""
+    ends = _end_densities(seen, Cause.SESSION_TIMEOUT, 0)
+    if not (total := sum(ends)):
+        return
+    usual = P.departure_shares[Cause.MEMBER_LEFT]
+    closed = [
+        (1 - density / total) * min(sum(it.share for it in times.get(Cause.MEMBER_LEFT, ())) / usual, 1.0)
+        for density, times in zip(ends, seen.departure_times, strict=True)
+    ]
+    # Not yet divided by the weight of all.
+    all_died = min(causes.get(Cause.SESSION_TIMEOUT, 0.0) for causes in out.cause_probabilities)
+    weight = P.one_dead_odds * all_died * max(closed)
+    for causes, share in zip(out.cause_probabilities, closed, strict=True):
+        causes[Cause.SESSION_TIMEOUT] = causes.get(Cause.SESSION_TIMEOUT, 0.0) + weight * (1 - share)
+        causes[Cause.UNKNOWN_DEPARTURE] = causes.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight * share
+    first = out.departed_first
+    first[Cause.UNKNOWN_DEPARTURE] = first.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight
+    out.total_weight += weight
+
+
+def _expired_share(seen: RebalanceObservation, times: TimesByCause) -> float:
+    """How probable it is that a member that died is removed by the end: one heard of later than those whose session
+    ran out did not die with them."""
+    sessions = times.get(Cause.SESSION_TIMEOUT, ())
+    total = sum(it.share for it in sessions)
+    return probability_between(sessions, 0, seen.end_ms + P.timer_precision_ms) / total if total else 0.0
 
 
 def _share_without_goodbye(seen: RebalanceObservation, times: TimesByCause) -> float:

@@ -345,6 +345,8 @@ _NOT_KNOWN = """
   as admins' clients name no others singly. A request made by hand that removes another looks like a quick restart,
   and is told as one. All that are removed at once look as if they were closed without a commit: that is told with
   less than 0.8.
+- Groups that are emptied as some members close and another dies soon after: where the last commits of all are a
+  session timeout old or more, they look as if all had died. `session_timeout` is told with less than 0.8 then.
 - Slower hosts. Two cores ran up to 38 clients at a time.
 - Members that share a client id and a host differ only by their member ids: which of them was restarted is then
   inferred too.

@@ -6,12 +6,18 @@ tell it, another answer is one without confidence.
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.session_settings import session_settings
+from agent.core.records import RecordBatch
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.transitions import Rebalanced, Transition
 from agent.runtime.offline import load
 from tests import ROOT
 from tests.harness.rig.accuracy import SURE
@@ -41,24 +47,64 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
     ("streams_static_leave", "static members of Streams said goodbye", {5: LEFT, 9: DIED, 13: LEFT}, {13}),
     ("streams_thread_removed", "a thread of Streams was removed just after its first round, and had not committed",
      {5: LEFT, 8: LEFT, 10: DIED}, {8}),
+    ("all_removed", "an admin removed all at once, and then they were closed",
+     {3: LEFT, 7: REMOVED, 10: REMOVED, 13: LEFT, 14: LEFT, 15: LEFT}, {7, 10}),
     ("equal_timeouts", "session and poll timeout are the same",
      {2: DIED, 4: STALLED, 6: DIED, 8: LEFT, 10: LEFT}, {2, 4}),
     ("equal_timeouts_stall", "the same, and a poll loop stalled", {4: DIED, 5: STALLED}, {4, 5}),
-    ("all_removed", "an admin removed all at once, and then they were closed",
-     {3: LEFT, 7: REMOVED, 10: REMOVED, 13: LEFT, 14: LEFT, 15: LEFT}, {7, 10}),
 ]  # fmt: skip
+
+# File, why, and by generation its cause and those of its members, by the ends of their client ids.
+MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
+    ("closed_or_died", "the group was emptied: some were closed, and the others had died just before or after",
+     {3: (LEFT, {"d1": LEFT, "e2": LEFT, "h3": LEFT, "d4": LEFT, "d5": DIED, "h6": LEFT}),
+      11: (LEFT, {"h11": LEFT, "e12": DIED, "f13": DIED}), 14: (DIED, {"d14": DIED, "d15": LEFT})}),
+    ("closed_and_died_idle", "the same, and one of those that died had never committed",
+     {13: (LEFT, {"d7": LEFT, "g8": LEFT, "a9": DIED, "a10": LEFT, "h11": DIED, "h12": LEFT})}),
+]  # fmt: skip
+
+
+def path_of(name: str) -> Path:
+    return ROOT / "tests" / "data" / "causes" / f"{name}.ndjson.gz"
 
 
 @pytest.mark.parametrize(("name", "why", "truth", "untold"), RECORDED, ids=[it[0] for it in RECORDED])
 def test_what_is_told_with_confidence_is_right(name: str, why: str, truth: dict[int, str], untold: set[int]) -> None:
-    path = str(ROOT / "tests" / "data" / "causes" / f"{name}.ndjson.gz")
     witness = KnownSessions(session_settings(BROKER_CONFIG))
     rebalances: dict[int, dict[str, Any]] = {
         it["generation"]: it
-        for it in load([path], on_problem=pytest.fail, witness=witness).events()
+        for it in load([str(path_of(name))], on_problem=pytest.fail, witness=witness).events()
         if it["type"] == "rebalance"
     }
     for number, cause in truth.items():
         for told in (rebalances[number], *rebalances[number]["left"]):
             right = told["cause"] == cause
             assert right or (number in untold and told["confidence"] < SURE), (why, number, told["cause"])
+
+
+@pytest.mark.parametrize(("name", "why", "truth"), MIXED, ids=[it[0] for it in MIXED])
+def test_what_is_told_of_each_with_confidence_is_right(
+    name: str, why: str, truth: dict[int, tuple[str, dict[str, str]]]
+) -> None:
+    inferences = {it.generation: it.inferred for it in transitions_of(name) if isinstance(it, Rebalanced)}
+    for number, (cause, members) in truth.items():
+        told = inferences[number]
+        left = {it.member.client_id.rpartition("-")[2]: it for it in told.departures.values()}
+        assert left.keys() == members.keys()
+        for it, right in ((told, cause), *((left[client], way) for client, way in members.items())):
+            assert it.cause == right or it.confidence < SURE, (why, number, it.cause, right)
+
+
+def transitions_of(name: str) -> list[Transition]:
+    """What the records of one partition tell, with the leaders that appended them."""
+    with gzip.open(path_of(name)) as lines:
+        rows = [json.loads(line) for line in lines]
+    batch = RecordBatch(
+        rows[0]["partition"],
+        [it["offset"] for it in rows],
+        [it["timestamp"] for it in rows],
+        [bytes.fromhex(it["key"]) for it in rows],
+        [None if it["value"] is None else bytes.fromhex(it["value"]) for it in rows],
+        leader_epochs=[it.get("leaderEpoch", -1) for it in rows],
+    )
+    return PartitionMirror(batch.partition).replay_batch(batch)
