@@ -101,6 +101,8 @@ def _infer(
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
+    if _several_missed_one(facts) and trigger in {departure.cause for departure in departures.values()}:
+        confidence = min(confidence, P.uncertain_confidence)
     if away := [old for old, _ in facts.replaced if _may_have_expired(old, facts)]:
         # Whether it came back in time, or was removed, which may have set it off.
         evidence += _replaced(away, facts)
@@ -345,6 +347,12 @@ def _infer_departures(
         own_least = least if _is_known_alike(it, unknown, causes, facts) else P.most_confidence
         returns = it.member_id in returned
         departures[it.member_id] = _departure(it, facts, causes[it.member_id], own_least, returned=returns)
+    ways = {departure.cause for departure in departures.values()}
+    for it in unknown:
+        told = departures[it.member_id]
+        begun_anew = len(ways) > 1 and told.evidence.get("coordinator_changed", False)
+        if begun_anew or _several_missed_one(facts):
+            departures[it.member_id] = replace(told, confidence=min(told.confidence, P.uncertain_confidence))
     return posterior, departures
 
 
@@ -362,6 +370,11 @@ def _is_known_alike(
     if not facts.after and others and max(others.values()) < facts.end_ms - P.slow_close_ms:
         return cause is Cause.SESSION_TIMEOUT
     return {_likeliest(causes[name]) for name in others} <= {cause}
+
+
+def _several_missed_one(facts: RebalanceFacts) -> bool:
+    """Whether several went while a generation never completed: who joined it, and who went before, nothing tells."""
+    return facts.skipped_generations > 0 and len(facts.left) > 1
 
 
 def _activity(member: Member, facts: RebalanceFacts) -> CommitActivity:

@@ -24,7 +24,7 @@ from tests.harness.rig.accuracy import SURE
 from tests.harness.rig.settings import BROKER_CONFIG
 
 JOINED, LEFT, DIED, REMOVED = "member_joined", "member_left", "session_timeout", "admin_removed"
-CHANGED, STALLED = "subscription_changed", "poll_timeout"
+CHANGED, STALLED, FOLLOWED = "subscription_changed", "poll_timeout", "cooperative_followup"
 
 # File, why, by generation (epoch) the cause, of members that went as well; generations of which none need be told.
 RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
@@ -61,6 +61,13 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
       11: (LEFT, {"h11": LEFT, "e12": DIED, "f13": DIED}), 14: (DIED, {"d14": DIED, "d15": LEFT})}),
     ("closed_and_died_idle", "the same, and one of those that died had never committed",
      {13: (LEFT, {"d7": LEFT, "g8": LEFT, "a9": DIED, "a10": LEFT, "h11": DIED, "h12": LEFT})}),
+    ("closed_and_died", "the same, once with a generation that never completed",
+     {9: (LEFT, {"f5": LEFT, "c6": DIED, "g7": LEFT, "e8": LEFT, "b9": LEFT, "d10": DIED}),
+      12: (LEFT, {"f11": DIED, "c12": LEFT, "a13": LEFT})}),
+    ("left_before_sync", "one died as it joined, and one was closed in the next generation, which never completed",
+     {6: (FOLLOWED, {"e4": LEFT, "b5": DIED})}),
+    ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
+     {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
 ]  # fmt: skip
 
 
