@@ -172,7 +172,10 @@ def departure_times(
     out[Cause.SESSION_TIMEOUT] = (*out.get(Cause.SESSION_TIMEOUT, ()), *begun_anew)
     if limits.poll_ms is not None:
         late = _late_goodbye_times(coordinator_change, max(last or 0, since_ms or 0), limits.poll_ms)
-        out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), *late)
+        held_up = _held_up_commit_times(
+            coordinator_change, last, since_ms, limits.poll_ms, _commit_interval_ms(activity)
+        )
+        out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), *late, *held_up)
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped. But
@@ -254,6 +257,18 @@ def _late_goodbye_times(change: CoordinatorChange | None, last_ms: int, poll_ms:
         return ()
     earliest_ms = max(min(change), last_ms + poll_ms) - P.timer_precision_ms
     return (UniformInterval(1.0, earliest_ms, change.until_ms + P.heartbeat_interval_ms),)
+
+
+def _held_up_commit_times(
+    change: CoordinatorChange | None, last: int | None, since_ms: int | None, poll_ms: int, interval: int
+) -> DepartureTimes:
+    """When a member leaves that stalled before there was a coordinator again to take its commit at `last`."""
+    if change is None or last is None or not change.since_ms <= last <= change.until_ms + interval:
+        return ()
+    earliest_ms = max(change.since_ms - interval, since_ms or 0) + poll_ms - P.timer_precision_ms
+    return (
+        UniformInterval(P.held_up_commit_share, min(earliest_ms, last + poll_ms), last + poll_ms + P.poll_check_ms),
+    )
 
 
 def _commit_interval_ms(activity: CommitActivity) -> int:

@@ -197,6 +197,9 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """How many of those that die committed in transactions (`sendOffsetsToTransaction`, Streams' exactly_once_v2),
     which renews no session: it runs from their last heartbeat. Chosen: enough that a goodbye is not sure there."""
 
+    held_up_commit_share: float = 0.3
+    """How many of those that stall and committed as a coordinator was there again had stalled before. Chosen."""
+
     dies_at_once_share: float = 0.5
     """How many of those that die without a commit die before they had time for one. Chosen. Weight 0."""
 

@@ -68,6 +68,8 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
      {6: (FOLLOWED, {"e4": LEFT, "b5": DIED})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
      {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
+    ("commit_held_up", "a poll loop stalled, and its last commit waited for a coordinator",
+     {4: (STALLED, {"b1": STALLED})}),
 ]  # fmt: skip
 
 
