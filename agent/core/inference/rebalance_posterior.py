@@ -36,8 +36,8 @@ that the time was up: only then did members go by `rejoin_timeout`, and at least
 
 Where nobody is left, all may have gone by one event at e as well, an application closed or a host lost, of the weight
 same_way_share · d · the product of what the others' densities are of d, the greatest one's, at the most 1. All that
-go in the same way then do so within a heartbeat interval. An admin that takes all out is such an event too; half of
-its weight is an application's that does not commit as it is closed, which looks the same. Where their sessions ran
+go in the same way then do so within a heartbeat interval. An admin that takes all out is such an event too, and
+so is, as it looks the same, an application that does not commit as it is closed. Where their sessions ran
 out, others may have been closed just before one died, with one_dead_odds times the weight.
 
 Everything is proportional; `rebalance_posterior` divides by the sum.
@@ -182,7 +182,10 @@ def _add_common_end(seen: RebalanceObservation, out: Posterior) -> None:
         if is_removed:
             # Nobody is back of those who were all taken out: clients hear of it by their next heartbeat. And it is
             # one moment, in which each was there or not: how often one commits tells nothing of it.
-            most /= 2 * (1 - P.rejoins_after_removal_share) * P.removed_alone_factor
+            most /= (1 - P.rejoins_after_removal_share) * P.removed_alone_factor
+            if _count_committed(seen) < 2:
+                # Several that close without a commit are seldom; one is not.
+                most /= 2
             own = [most if density else 0.0 for density in own]
         elif cause is Cause.SESSION_TIMEOUT:
             others = [
@@ -221,6 +224,14 @@ def _add_one_death(seen: RebalanceObservation, out: Posterior) -> None:
     first = out.departed_first
     first[Cause.UNKNOWN_DEPARTURE] = first.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight
     out.total_weight += weight
+
+
+def _count_committed(seen: RebalanceObservation) -> int:
+    """How many of those that went had committed in their generation: since then they may have been taken out."""
+    first_ms = [
+        min((it.low_ms for it in times.get(Cause.ADMIN_REMOVED, ())), default=0) for times in seen.departure_times
+    ]
+    return sum(seen.since_ms is None or at_ms > seen.since_ms for at_ms in first_ms)
 
 
 def _expired_share(seen: RebalanceObservation, times: TimesByCause) -> float:

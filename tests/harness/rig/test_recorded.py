@@ -49,6 +49,7 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
      {5: LEFT, 8: LEFT, 10: DIED}, {8}),
     ("all_removed", "an admin removed all at once, and then they were closed",
      {3: LEFT, 7: REMOVED, 10: REMOVED, 13: LEFT, 14: LEFT, 15: LEFT}, {7, 10}),
+    ("all_removed_in_step", "the same of members that all commit at the same times", {5: REMOVED}, {5}),
     ("equal_timeouts", "session and poll timeout are the same",
      {2: DIED, 4: STALLED, 6: DIED, 8: LEFT, 10: LEFT}, {2, 4}),
     ("equal_timeouts_stall", "the same, and a poll loop stalled", {4: DIED, 5: STALLED}, {4, 5}),
