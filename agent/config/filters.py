@@ -40,7 +40,7 @@ class Filters:
     """Which groups and topics are shown and exported: those allowed (all unless some are), less those denied.
 
     The reader reads on for all groups, since a mirror of half a partition is none; what is left out is left out of
-    metrics, API and history. May be asked by several threads.
+    metrics, API and history, and remembered all the same: a reload may show it. May be asked by several threads.
     """
 
     def __init__(

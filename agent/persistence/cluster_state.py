@@ -100,7 +100,7 @@ class ClusterState:
         *,
         witness: EvidenceSource | None = None,
         origin_source: OriginSource | None = None,
-        is_shown: Callable[[str], bool] = _every_group,
+        is_remembered: Callable[[str], bool] = _every_group,
         scope: str = "",
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         cluster: str | None = None,
@@ -109,8 +109,8 @@ class ClusterState:
         mirror_class: type[PartitionMirror] = PartitionMirror,
         members: MembershipObserver | None = None,
     ) -> None:
-        """`is_shown`: whether a group of that name is told of, counted and remembered; every one is mirrored. `scope`
-        is the same in words: a snapshot of another scope is refused.
+        """`is_remembered`: whether a group of that name is told of, counted and remembered; every one is mirrored.
+        `scope` is the same in words: a snapshot of another scope is refused.
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
         name in the events that are remembered. With `remembers` False nothing is counted and remembered.
@@ -125,7 +125,7 @@ class ClusterState:
         self.counts = EventCounts()
         self.recent = RecentEvents(cluster=cluster, clock_ms=self.diagnosis.clock_ms)
         self.log = log
-        self._is_shown, self._remembers = is_shown, remembers
+        self._is_remembered, self._remembers = is_remembered, remembers
         self._latest_ms: dict[int, int] = {}
         self._codec = ImageCodec(
             chosen,
@@ -145,8 +145,8 @@ class ClusterState:
         context: Context = UNKNOWN,
         answers: AbstractContextManager[object] | None = None,
     ) -> list[DiagnosisOutput]:
-        """Apply consecutive records of one partition: what came of it in groups that are shown, in order. `context`:
-        what is known of those that follow.
+        """Apply consecutive records of one partition: what came of it in groups that are remembered, in order.
+        `context`: what is known of those that follow.
 
         `answers` is held, if it is given, while anything changes that answers are told from. What takes long (a
         record of a large group) is worked out before, without it."""
@@ -180,7 +180,7 @@ class ClusterState:
     def _replay_run(self, run: RecordBatch, context: Context) -> list[DiagnosisOutput]:
         if self._members is not None:
             self._members.before_change(run.partition)
-        outputs = self._shown(self.diagnosis.replay_batch(run, context))
+        outputs = self._remembered(self.diagnosis.replay_batch(run, context))
         self._keep(outputs, self._noted(outputs))
         self._note_latest(run)
         return outputs
@@ -201,7 +201,7 @@ class ClusterState:
                 members.before_change(partition)
             due = self._record_outputs(self.diagnosis.run_due(record, context))
             fork = self.diagnosis.fork(partition, group, see)
-        outputs = self._shown(fork.replay_batch(record, context))
+        outputs = self._remembered(fork.replay_batch(record, context))
         noted = self._noted(outputs)
         # What is replaced goes when this returns: freeing it takes a while.
         replaced = self.mirror.partition(partition).groups.get(group)
@@ -255,20 +255,20 @@ class ClusterState:
             self._members.forget(partition)
 
     def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
-        """What is shown of it, counted and remembered."""
-        shown = self._shown(outputs)
-        self._keep(shown, self._noted(shown))
-        return shown
+        """What is remembered of it, and counted."""
+        remembered = self._remembered(outputs)
+        self._keep(remembered, self._noted(remembered))
+        return remembered
 
-    def _shown(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
-        return [it for it in outputs if it.group is None or self._is_shown(it.group)]
+    def _remembered(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
+        return [it for it in outputs if it.group is None or self._is_remembered(it.group)]
 
-    def _noted(self, shown: Iterable[DiagnosisOutput]) -> Sequence[NotedEvent]:
-        return self.recent.note(shown) if self._remembers else ()
+    def _noted(self, outputs: Iterable[DiagnosisOutput]) -> Sequence[NotedEvent]:
+        return self.recent.note(outputs) if self._remembers else ()
 
-    def _keep(self, shown: Iterable[DiagnosisOutput], noted: Iterable[NotedEvent]) -> None:
+    def _keep(self, outputs: Iterable[DiagnosisOutput], noted: Iterable[NotedEvent]) -> None:
         if self._remembers:
-            self.counts.observe(shown)
+            self.counts.observe(outputs)
             self.recent.keep(noted)
 
     @property

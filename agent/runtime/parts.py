@@ -72,9 +72,13 @@ class Visibility:
         self._settings = it
         self._filters = Filters(it.allow_groups, it.deny_groups, it.allow_topics, it.deny_topics)
 
+    def remembers_group(self, group: str) -> bool:
+        """Whether a group of this name may ever be asked for: filters may change."""
+        return self._only is None or group in self._only
+
     def shows_group(self, group: str) -> bool:
         """Whether a group of this name is asked for."""
-        return (self._only is None or group in self._only) and self._filters.shows_group(group)
+        return self.remembers_group(group) and self._filters.shows_group(group)
 
     def shows_topic(self, topic: str) -> bool:
         """Whether anything is told of a topic of this name."""
@@ -179,7 +183,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         options.analyzers,
         witness=CombinedEvidence(sources),
         origin_source=None if options.origin_source is None else GuardedOrigins(options.origin_source),
-        is_shown=shown.shows_group,
+        is_remembered=shown.remembers_group,
         on_failure=_on_failure,
         cluster=settings.name,
         mirror_class=SampledMirror if is_sampled else PartitionMirror,

@@ -47,6 +47,7 @@ class ReaderLoop(BackgroundThread):
         self._parts, self._on_caught_up = parts, on_caught_up
         self._reader, self._state, self._exclusive = parts.reader, parts.state, parts.exclusive
         self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
+        self._shows_group = parts.options.visibility.shows_group
         self.has_caught_up = False
         # Whether what brought the reader to the ends of all partitions reached the mirror.
         self._is_applied = False
@@ -228,8 +229,8 @@ class ReaderLoop(BackgroundThread):
 
     def _export(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""
-        if self._held is not None and outputs:
-            self._held.put(self._parts.deduplicator.unexported(outputs))
+        if self._held is not None and (shown := self._shown(outputs)):
+            self._held.put(self._parts.deduplicator.unexported(shown))
 
     def _wait_for_sinks(self) -> None:
         """The log can wait, and a history of years comes faster than sinks take it: so it does not fill the spool."""
@@ -277,5 +278,9 @@ class ReaderLoop(BackgroundThread):
 
     def _notify(self, outputs: list[DiagnosisOutput]) -> None:
         observe = self._parts.options.observe
-        if observe is not None and outputs and self.has_caught_up:
-            observe(outputs)
+        if observe is not None and self.has_caught_up and (shown := self._shown(outputs)):
+            observe(shown)
+
+    def _shown(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
+        """What is asked for now: what is not is remembered, since a reload may ask for it."""
+        return [it for it in outputs if it.group is None or self._shows_group(it.group)]

@@ -216,7 +216,7 @@ def read_task(
     state = ClusterState(
         analyzers,
         witness=KnownSessions(sessions),
-        is_shown=task.visibility.shows_group,
+        is_remembered=task.visibility.remembers_group,
         log=task.log,
         members=recordings,
     )

@@ -207,6 +207,39 @@ def test_findings_of_a_group_that_is_no_longer_shown_are_not_told() -> None:
     assert queries.findings(0) == before
 
 
+def test_of_a_group_that_a_reload_shows_again_all_is_told_that_happened_meanwhile() -> None:
+    """A finding that closed meanwhile was open for ever, and one that opened was not there; nothing said so."""
+    group, told = "geo-stream", []
+    everything, denied = FilterSettings(), FilterSettings(deny_groups=(group,))
+    visibility = Visibility(filters=denied)
+    options = AgentOptions(
+        conf={"bootstrap.servers": "127.0.0.1:1"},
+        analyzers=select_analyzers(),
+        visibility=visibility,
+        observe=lambda outputs: told.extend(it.group for it in outputs),
+    )
+    parts = build_parts(options)
+    loop = ReaderLoop(parts, lambda: None)
+    loop.has_caught_up = True
+    for run in of_path(SEGMENTS):
+        loop._apply(run, UNKNOWN)
+    queries = AgentQueries(parts, loop, ScrapeReader(parts, loop))
+    assert group not in told
+    assert queries.timeline(group) is None
+    visibility.change(everything)
+    (found,) = queries.findings()
+    assert found["group"] == group
+    rebalances, timeline = parts.state.counts.totals()[0], queries.timeline(group)
+    assert timeline is not None
+    assert rebalances[group] == sum(it["type"] == "rebalance" for it in timeline.events) > 0
+    visibility.change(denied)
+    loop._notify(parts.state.advance(found["at_ms"] + 86_400_000))
+    visibility.change(everything)
+    assert group not in told
+    assert queries.findings() == []
+    assert set(parts.state.counts.findings.values()) == {False}
+
+
 @pytest.mark.parametrize(("lost", "said"), [(False, "given up"), (True, "lost")])
 def test_whose_partitions_are_next_is_not_said_to_be_known(
     lost: bool, said: str, caplog: pytest.LogCaptureFixture

@@ -84,8 +84,8 @@ def test_time_is_part_of_the_position() -> None:
     assert digest(again, 1) == digest(bare, 1)
 
 
-def test_only_what_is_shown_is_counted() -> None:
-    state = ClusterState(WITH_DOUBLES, log=LOG, is_shown=lambda group: group != b.GROUP, scope="others")
+def test_only_what_is_remembered_is_counted() -> None:
+    state = ClusterState(WITH_DOUBLES, log=LOG, is_remembered=lambda group: group != b.GROUP, scope="others")
     assert state.replay_batch(run_of(of(1, 1_000, 2_000).records)) == []
     assert (state.counts.rebalances, len(state.recent)) == ({}, 0)
     assert b.GROUP in state.mirror.partitions[1].groups
