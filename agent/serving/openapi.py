@@ -170,7 +170,15 @@ ROUTES: tuple[_Route, ...] = (
         about=f"The newest event of each; the {MAX_EVENTS:,} newest at most. What was over before "
         f"`{COMPLETE_SINCE}` may be missing.",
     ),
-    _api("/api/v1/status", "status", "The agent's own state.", {_JSON: ref("status")}, refusals=("503",)),
+    _api(
+        "/api/v1/status",
+        "status",
+        "The agent's own state.",
+        {_JSON: ref("status")},
+        ("cluster",),
+        refusals=("404", "503"),
+        about="Of one of several clusters: as of an agent that reads that one alone.",
+    ),
     _api(OPENAPI, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),
     _word(
         "/metrics",

@@ -157,24 +157,31 @@ class _Answers:
 
     async def readyz(self, request: Request) -> Response:
         """Whether answers are whole and fresh."""
-        return _health(self._ready(), request)
+        return _health(self._ready(self._agent), request)
 
-    def _ready(self) -> Health:
-        return Health(False, "stopping") if self._stopping() else self._agent.ready()
+    def _ready(self, queries: ServedQueries) -> Health:
+        return Health(False, "stopping") if self._stopping() else queries.ready()
 
     def status(self, request: Request) -> Response:
-        """What the agent says of itself."""
-        ready = self._ready()
+        """What the agent says of itself, or of the cluster that is asked for."""
+        queries = self._asked(request)
+        if queries is None:
+            return error_response(404, NO_SUCH_CLUSTER)
+        ready = self._ready(queries)
         form = {"version": __version__, "ready": ready.ready, "reason": ready.reason}
         uptime_s = round(time.monotonic() - self._began_s, 3)
-        return AsciiJSONResponse({**form, "uptime_s": uptime_s, **self._agent.status()})
+        return AsciiJSONResponse({**form, "uptime_s": uptime_s, **queries.status()})
+
+    def _asked(self, request: Request) -> ServedQueries | None:
+        """Who answers for the cluster that is asked for, where one is; None if there is none of that name."""
+        cluster = request.query_params.get("cluster")
+        return self._agent if cluster is None else self._agent.of_cluster(cluster)
 
     def of_cluster(self, answer: Callable[[ServedQueries, Request], Response]) -> Callable[[Request], Response]:
         """An answer of whoever has the cluster that is asked for, once it has caught up."""
 
         def made(request: Request) -> Response:
-            cluster = request.query_params.get("cluster")
-            queries = self._agent if cluster is None else self._agent.of_cluster(cluster)
+            queries = self._asked(request)
             if queries is None:
                 return error_response(404, NO_SUCH_CLUSTER)
             if not queries.has_caught_up:

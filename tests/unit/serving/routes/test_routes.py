@@ -174,6 +174,10 @@ def test_several_clusters(caught_up: Client) -> None:
     with client(Telling(of_path(SEGMENTS))) as http:
         status = http.get("/api/v1/status").json()
         assert (status["clusters"], status["reason"], status["ready"]) == (["east", "west"], "two clusters", True)
+        assert [http.get("/api/v1/status", params={"cluster": it}).json()["ready"] for it in ("east", "west")] == [
+            True,
+            False,
+        ]
         assert len(http.get("/api/v1/groups").json()) == len(caught_up.get("/api/v1/groups").json())
         assert [it["group"] for it in http.get("/api/v1/groups?cluster=east").json()] == ["a"]
         assert http.get("/api/v1/groups/a?cluster=east").json()["group"] == "a"
@@ -181,8 +185,9 @@ def test_several_clusters(caught_up: Client) -> None:
         assert http.get("/api/v1/findings?cluster=east").json() == []
         assert http.get("/api/v1/groups?cluster=west").status_code == 503
         for name in ("north", "", "\x1b"):
-            answer = http.get("/api/v1/groups", params={"cluster": name})
-            assert (answer.status_code, answer.json()) == (404, {"error": "no such cluster"})
+            for path in ("/api/v1/groups", "/api/v1/status"):
+                answer = http.get(path, params={"cluster": name})
+                assert (answer.status_code, answer.json()) == (404, {"error": "no such cluster"})
         answer = http.get("/api/v1/groups/a")
         assert (answer.status_code, answer.json()["error"][:25]) == (400, "group is in east and west")
 
