@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import copy_context
 from typing import ClassVar
+
+from agent.common.pacing import growing_pauses
+
+log = logging.getLogger("kshadow")
+
+STEADY_S = 60.0
+"""A thread that ran for so long since it failed works again."""
 
 
 def daemon_thread(name: str, target: Callable[..., object], *arguments: object) -> threading.Thread:
@@ -16,7 +25,8 @@ def daemon_thread(name: str, target: Callable[..., object], *arguments: object) 
 
 
 class BackgroundThread:
-    """Something that runs in a daemon thread of its own, from `start` until it is stopped."""
+    """Something that runs in a daemon thread of its own, from `start` until it is stopped. After a failure it runs
+    again: that is a mistake of ours, and a restart of all would cost more and help no better."""
 
     STOP_S: ClassVar[float | None] = None
     """How long `stop` waits for the thread's end, in seconds; None for as long as it takes."""
@@ -24,22 +34,32 @@ class BackgroundThread:
     def __init__(self, name: str) -> None:
         """`name` is the thread's."""
         self.thread_name = name
-        self.failure: BaseException | None = None
-        """What ended it before it was to end."""
+        self._failure: Exception | None = None
+        self._works_at_s = 0.0
         self._stop = threading.Event()
         """Set once the thread is to end."""
-        self._thread = daemon_thread(name, self._run_noting_failure)
+        self._thread = daemon_thread(name, self._run_until_done)
 
     @abstractmethod
     def _run(self) -> None:
         """What the thread does, until `_stop` is set."""
 
-    def _run_noting_failure(self) -> None:
-        try:
-            self._run()
-        except BaseException as error:
-            self.failure = error
-            raise
+    def _run_until_done(self) -> None:
+        for wait_s in growing_pauses():
+            try:
+                self._run()
+            except Exception as error:
+                self._failure, self._works_at_s = error, time.monotonic() + wait_s + STEADY_S
+                log.exception("the thread %s failed; it is tried again in %.0f s", self.thread_name, wait_s)
+            else:
+                return
+            if self._stop.wait(wait_s):
+                return
+
+    @property
+    def failure(self) -> Exception | None:
+        """What it failed by, until it has run long enough since."""
+        return self._failure if time.monotonic() < self._works_at_s else None
 
     def start(self) -> None:
         """Begin, once."""

@@ -9,6 +9,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from agent.common.sanitize import printable
 from agent.common.text import truncated
@@ -60,7 +61,8 @@ class FirstLook(BackgroundThread):
                 return
         lines = first_look(self._queries.groups(), self._queries.findings(), self._url)
         if sys.stdout.isatty():
-            sys.stdout.write("\n".join(lines) + "\n")
-            sys.stdout.flush()
+            with suppress(OSError):  # the terminal is gone
+                sys.stdout.write("\n".join(lines) + "\n")
+                sys.stdout.flush()
         else:
             log.info("%s", "; ".join(line.strip() for line in lines))

@@ -63,8 +63,8 @@ class AgentQueries(ServedQueries):
 
     def alive(self) -> Health:
         """Whether the process does its work at all: a restart would help if not."""
-        if self._loop.failure is not None:
-            return Health(False, f"the reader stopped: {self._loop.failure!r}")
+        if self._loop.ended_by is not None:
+            return Health(False, f"the reader stopped: {self._loop.ended_by!r}")
         return Health(True, "reading")
 
     def ready(self) -> Health:
@@ -97,8 +97,8 @@ class AgentQueries(ServedQueries):
     def _warnings(self) -> Iterator[str]:
         """What is not as it should be, while answers are whole and fresh all the same."""
         for thread in self._others:
-            if thread.failure is not None:
-                yield f"the thread {thread.thread_name} has ended, and is back after a restart: {thread.failure!r}"
+            if (failure := thread.failure) is not None:
+                yield f"the thread {thread.thread_name} has failed, and is tried again: {failure!r}"
         if self._exports is not None and (backing_up := self._exports.health()) is not None:
             yield backing_up
         if self._parts.checkpointer is not None and (failing := self._parts.checkpointer.reading().error) is not None:

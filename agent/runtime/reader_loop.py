@@ -49,6 +49,8 @@ class ReaderLoop(BackgroundThread):
         self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
         self._shows_group = parts.options.visibility.shows_group
         self.has_caught_up = False
+        self.ended_by: BaseException | None = None
+        """What ended it before it was to end. It is not tried again: what it was about may be done by half."""
         # Whether what brought the reader to the ends of all partitions reached the mirror.
         self._is_applied = False
         self._stopped_s: float | None = None
@@ -86,7 +88,7 @@ class ReaderLoop(BackgroundThread):
                 self._step(POLL_S)
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
-            self.failure = error
+            self.ended_by = error
             log.exception("the reader stopped; the agent is blind")
 
     def _meanwhile(self) -> None:

@@ -41,7 +41,7 @@ class ScrapeReader:
         """As of now."""
         parts, reader, state = self._parts, self._parts.reader, self._parts.state
         # What the reader says of itself is as of its thread's end.
-        reads = self._loop.failure is None and self._loop.standstill is None
+        reads = self._loop.ended_by is None and self._loop.standstill is None
         is_whole = self._loop.has_caught_up and reader.caught_up and parts.is_sole_owner
         with parts.lock:
             readings = Readings(

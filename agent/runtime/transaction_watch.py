@@ -88,7 +88,6 @@ class TransactionWatch(BackgroundThread):
         self._free_s: dict[int, float] = {}
         self._backoff = Backoff[None]()
         self._tell_at_s = self._ids_at_s = 0.0
-        self._has_failed = False
         self._unnamed = ""
         """Why no transactional id is known."""
 
@@ -103,9 +102,9 @@ class TransactionWatch(BackgroundThread):
 
     def ages_s(self) -> dict[int, float]:
         """For each partition that is read, for how long its oldest transaction has been open; 0 where none is. Absent
-        where reading has stopped: it may have ended since, or another have begun. Likewise all, once the watch is
-        over."""
-        if self._has_failed:
+        where reading has stopped: it may have ended since, or another have begun. Likewise all, while the watch
+        fails."""
+        if self.failure is not None:
             return {}
         watched, now_s = dict(self._watched), time.monotonic()
         return {
@@ -115,13 +114,9 @@ class TransactionWatch(BackgroundThread):
         }
 
     def _run(self) -> None:
-        try:
-            while not self._stop.wait(LOOK_S):
-                self.look(time.monotonic())
-                self.tell(time.monotonic())
-        except Exception:
-            self._has_failed = True
-            log.exception("the watch over open transactions stopped; the agent goes on without")
+        while not self._stop.wait(LOOK_S):
+            self.look(time.monotonic())
+            self.tell(time.monotonic())
 
     def look(self, now_s: float) -> None:
         """Look once, at `now_s` of the steady clock. Not by two threads at a time."""

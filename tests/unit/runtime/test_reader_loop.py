@@ -30,6 +30,7 @@ from tests.unit.core.diagnosis.doubles import chosen
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
 from tests.unit.serving.routes.replayed import of_path
+from tests.waiting import until
 
 
 class LocksSeen(Analyzer):
@@ -79,12 +80,11 @@ def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(parts.reader, "poll", broken)
     loop.start()
     loop.join(30)
-    assert isinstance(loop.failure, MemoryError)
+    assert isinstance(loop.ended_by, MemoryError)
     assert not scrape.read().healthy
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_died_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but a line of the log told that rollouts were no longer judged."""
     agent = Agent(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
     rollouts = agent._parts.rollouts
@@ -95,9 +95,10 @@ def test_a_thread_that_died_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(agent.queries._warnings())
     monkeypatch.setattr(rollouts, "_run", broken)
     rollouts.start()
-    rollouts.join(30)
+    until(lambda: rollouts.failure is not None, said="it failed")
     (said,) = agent.queries._warnings()
-    assert said == "the thread rollouts has ended, and is back after a restart: KeyError('group')"
+    assert said == "the thread rollouts has failed, and is tried again: KeyError('group')"
+    rollouts.stop()
 
 
 def test_another_reason_why_reading_has_stopped_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from agent.core.open_transactions import OpenTransaction
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.runtime import transaction_watch
 from agent.runtime.transaction_watch import TransactionWatch
+from tests.waiting import until
 
 BOOT_MS = 1_795_000_000_000
 """The wall's time as the steady clock shows 0."""
@@ -76,8 +77,8 @@ def test_a_watch_that_failed_does_not_go_on_telling_that_nothing_is_open(
     monkeypatch.setattr(transaction_watch, "LOOK_S", 0.01)
     monkeypatch.setattr(stage, "held_back", None)  # a mistake of ours
     stage.watch.start()
-    stage.watch.join(20.0)
-    assert stage.watch.ages_s() == {}
+    until(lambda: stage.watch.ages_s() == {}, said="it failed")
+    stage.watch.stop()
 
 
 @pytest.fixture
@@ -248,13 +249,3 @@ def test_a_partition_that_is_anothers_by_now_has_not_ended(stage: Stage, caplog:
     assert stage.watch.open() == {}
     assert len(caplog.messages) == 1
     assert stage.watch.ages_s() == {0: 0.0}
-
-
-def test_an_agent_goes_on_without(
-    stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transaction_watch, "LOOK_S", 0.01)
-    del stage.positions
-    stage.watch.start()
-    stage.watch.join(20)
-    assert caplog.messages == ["the watch over open transactions stopped; the agent goes on without"]
