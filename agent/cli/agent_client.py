@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode
 
 import click
 
@@ -26,6 +26,7 @@ from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
 from agent.common.text import printable_truncated
+from agent.config.values import parse_agent_url
 from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_CLUSTER, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class AgentClient(Answers):
         """`url` may end in `?cluster=NAME`, one of those that the agent reads. `options`: the values of
         `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
         self._timeout_s = timeout_s
-        self._cluster = _named_cluster(checked_url(url))
+        self._cluster = parse_agent_url(url).cluster
         self._headers: Message = Message()
         self.url, self._opener, self._authorization = _connect(url, options)
         self.where = f"at {self.url}" + ("" if self._cluster is None else f", cluster {self._cluster}")
@@ -318,7 +319,7 @@ MAX_PASSWORD_BYTES = 4096
 def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector, str | None]:
     """The agent's address without who asks, what opens it, and the header that says who asks, by the values of
     `AGENT_OPTIONS`. Raises `click.UsageError`."""
-    parts = checked_url(url)
+    parts = parse_agent_url(url).parts
     given = {name for name in AGENT_OPTIONS if options.get(name) is not None}
     tls = given & {"agent_ca", "agent_cert", "agent_key"}
     if parts.scheme == "http" and tls:
@@ -330,30 +331,6 @@ def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector,
     if authorization is not None and parts.scheme == "http" and not _loopback(parts.hostname or ""):
         warn("(http:// shows the password to whoever is on the way; https:// does not)")
     return bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization
-
-
-def checked_url(url: str) -> SplitResult:
-    """The parts of an agent's address. Raises `click.UsageError`."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise click.UsageError(f"--agent: expected a URL such as http://localhost:9308, got {url!r}")
-    if parts.password is not None:
-        raise click.UsageError(f"--agent: no password in a URL, where everyone sees it: use {PASSWORD_VARIABLE}")
-    if parts.fragment or (parts.query and _named_cluster(parts) is None):
-        raise click.UsageError("--agent: expected a URL without #, and behind ? no more than cluster=NAME")
-    return parts
-
-
-def _named_cluster(parts: SplitResult) -> str | None:
-    """The cluster that an address names, and nothing else in its query; None where it does not."""
-    match parse_qsl(parts.query, max_num_fields=100):
-        case [("cluster", name)]:
-            return name
-    return None
 
 
 def _flag(name: str) -> str:

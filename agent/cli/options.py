@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from agent.cli.output import warn
 from agent.cli.session import session_of
 from agent.config.options import (
+    AGENT,
     ANALYZERS,
     BOOTSTRAP_SERVER,
     BROKER_CONFIG,
@@ -134,7 +135,7 @@ place_options = combined(
         "(Parquet, Delta).",
     ),
     bootstrap_option,
-    option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
+    option("--agent", type=AGENT, help="A running agent, such as http://localhost:9308."),
     option(
         "--agent-user", metavar="NAME", help="User name for the agent; the password is in KSHADOW_AGENT_PASSWORD."
     ),

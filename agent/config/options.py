@@ -96,6 +96,16 @@ BROKERS = Parsed("HOST:PORT[,…]", _check_brokers, keeps_text=True)
 """Bootstrap servers, as they are typed."""
 
 
+def _check_agent_url(text: str) -> None:
+    from agent.config.values import parse_agent_url
+
+    parse_agent_url(text)
+
+
+AGENT = Parsed("URL", _check_agent_url, keeps_text=True)
+"""An agent's address, as it is typed."""
+
+
 class MinDuration(Parsed):
     """A duration of at least so long and at most `MAX_DURATION`, in milliseconds; None for `never`, where that is
     allowed."""

@@ -6,7 +6,7 @@ Each parser raises `ValueError` that says what was expected and what came.
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from msgspec import Struct
 
@@ -69,6 +69,13 @@ class SnapshotLocation(Struct, frozen=True):
         return str(self.directory) if self.topic is None else f"kafka:{self.topic}"
 
 
+class AgentUrl(Struct, frozen=True):
+    """Where an agent is asked, and of which of its clusters: None for all."""
+
+    parts: SplitResult
+    cluster: str | None
+
+
 class OtlpEndpoint(Struct, frozen=True):
     """Where OTLP is sent to: a base URL by http or https, or a host and port by grpc or grpcs (gRPC over TLS)."""
 
@@ -111,6 +118,26 @@ def parse_otlp_endpoint(text: str) -> OtlpEndpoint:
     if is_grpc and (not has_port or parts.path.strip("/")):
         raise ValueError(f"{expected}, for gRPC a host and a port, got {text[:100]!r}")
     return OtlpEndpoint(parts.scheme, parts.netloc + parts.path.rstrip("/"))
+
+
+def parse_agent_url(text: str) -> AgentUrl:
+    """An agent's base URL, by http or https, perhaps with one of its clusters."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"expected a URL such as http://localhost:9308, got {text!r}")
+    if parts.password is not None:
+        raise ValueError("no password in a URL, where everyone sees it: use KSHADOW_AGENT_PASSWORD")
+    cluster = None
+    match parse_qsl(parts.query):
+        case [("cluster", name)]:
+            cluster = name
+    if parts.fragment or (parts.query and cluster is None):
+        raise ValueError("expected a URL without #, and behind ? no more than cluster=NAME")
+    return AgentUrl(parts, cluster)
 
 
 def check_allowed_host(text: str) -> None:

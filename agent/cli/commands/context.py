@@ -154,7 +154,6 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
       kshadow context set prod --bootstrap-server prod:9093 --command-config client.properties
       kshadow context set prod --unset agent
     """
-    from agent.cli.agent_client import checked_url
     from agent.cli.config_file import unknown_key
     from agent.cli.contexts_file import KEYS, PATHS, ContextError, check_entry, check_name
 
@@ -174,8 +173,6 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
         if is_new and not given:
             raise ContextError(f"expected --agent URL, --bootstrap-server HOST:PORT or --from PATH: where is {name}?")
         contexts.entries[name] = check_entry(entry)
-        if "agent" in given:
-            checked_url(given["agent"])
         first = contexts.current is None
         if first:
             contexts.current = name

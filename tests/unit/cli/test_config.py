@@ -313,6 +313,7 @@ clusters:
         ),  # 23
         ("broker-log-timezone: Mars", ".yaml: broker-log-timezone: time zone: expected UTC"),  # 24
         ("command-config: nothing", "nothing: No such file or directory\n"),  # 25: nor does a context read the file
+        ("agent: ftp://x", ".yaml: agent: expected a URL such as http://localhost:9308, got 'ftp://x'\n"),  # 26
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, said: str) -> None:

@@ -109,13 +109,17 @@ def test_bad_data_does_not_hide_the_good() -> None:
     ("arguments", "env", "said"),
     [
         ([], {}, "exactly one of --from, --bootstrap-server, --agent is needed; none was given"),  # 1
-        (["--from", "x", "--agent", "y"], {}, "; --from and --agent were given"),  # 2
-        ([], {"KSHADOW_FROM": "x", "KSHADOW_AGENT": "y"}, "; --from and --agent were given"),  # 3
+        (["--from", "x", "--agent", "http://y"], {}, "; --from and --agent were given"),  # 2
+        ([], {"KSHADOW_FROM": "x", "KSHADOW_AGENT": "http://y"}, "; --from and --agent were given"),  # 3
         (["--from", "x", "-X", "a=b"], {}, "--property goes with --bootstrap-server"),  # 4
         (["--bootstrap-server", "x", "-X", "ab"], {}, "expected a property as NAME=VALUE, got something else"),  # 5
         (["--bootstrap-server", "x", "-X", "=b"], {}, "expected a property as NAME=VALUE, got something else"),  # 6
         (["--bootstrap-server", "x", "-X", "nonsense=b"], {}, 'No such configuration property: "nonsense"'),  # 7
-        (["--agent", "ftp://x"], {}, "--agent: expected a URL such as http://localhost:9308, got 'ftp://x'"),  # 8
+        (
+            ["--agent", "ftp://x"],
+            {},
+            "'--agent' (env var: 'KSHADOW_AGENT'): expected a URL such as http://localhost:9308, got 'ftp://x'",
+        ),  # 8
         (["--agent", "http://[x"], {}, "got 'http://[x'"),  # 9: no address
         (["--agent", "http://"], {}, "got 'http://'"),  # 10: no host
         (["--agent", "http://x:99999"], {}, "got 'http://x:99999'"),  # 11: no port
