@@ -34,6 +34,7 @@ MAX_REASON_CHARACTERS = 300
 _KEPT_EXAMPLES = 5
 _SMALLEST_EPOCH_MS = 10**11
 """Smaller numbers are seconds."""
+_YEAR_10000_MS = 253_402_300_800_000
 
 _MARKER = re.compile(r"\[Group(?:Coordinator|MetadataManager)[^\]]{0,200}\]:? ")
 # How a message in JSON begins, be it alone or behind a time. One with its marker elsewhere is another logger's, and
@@ -326,7 +327,9 @@ class LineReader:
             at_ms = self._epoch_ms(found)
             return None if at_ms is None else (found[0], at_ms)
         if isinstance(fallback, int):
-            return str(fallback), fallback * (1000 if fallback < _SMALLEST_EPOCH_MS else 1)
+            at_ms = fallback * (1000 if fallback < _SMALLEST_EPOCH_MS else 1)
+            # JSON has numbers of any size.
+            return (str(fallback), at_ms) if 0 <= at_ms < _YEAR_10000_MS else None
         return None
 
     def _epoch_ms(self, time: re.Match[str]) -> int | None:

@@ -101,6 +101,11 @@ class LineSplitter:
         return line.decode("utf-8", "replace").rstrip("\r")
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe that has taken the name would wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 class FileTail:
     """Follows a file by name, as `tail -F`: through rotation by renaming or truncation, and while it is away."""
 
@@ -131,18 +136,23 @@ class FileTail:
             self._file = None
 
     def _open(self) -> bool:
+        self._splitter = LineSplitter()
         try:
-            self._file = self.path.open("rb")
+            self._file = open(self.path, "rb", opener=_open_at_once)  # noqa: SIM115
+            excess = os.fstat(self._file.fileno()).st_size - MOST_AT_START
+            if excess > 0:
+                self._file.seek(excess)
+                self._file.readline(LONGEST_LINE)
         except OSError as error:
-            self.problem = error.strerror
+            self._give_up(error)
             return False
         self.problem = None
-        self._splitter = LineSplitter()
-        excess = os.fstat(self._file.fileno()).st_size - MOST_AT_START
-        if excess > 0:
-            self._file.seek(excess)
-            self._file.readline(LONGEST_LINE)
         return True
+
+    def _give_up(self, error: OSError) -> None:
+        """It cannot be read; the next call begins anew."""
+        self.problem = error.strerror
+        self.close()
 
     def _read(self) -> Iterator[str]:
         assert self._file is not None, "opened before"
@@ -150,18 +160,22 @@ class FileTail:
             while chunk := self._file.read(_CHUNK):
                 yield from self._splitter.split(chunk)
         except OSError as error:
-            self.problem = error.strerror
-            self.close()
+            self._give_up(error)
 
     def _is_stale(self) -> bool:
         """Whether the name means another file by now, or the file was cut; a missing one is waited for."""
         if self._file is None:
             return False
-        held = os.fstat(self._file.fileno())
+        try:
+            held, read = os.fstat(self._file.fileno()), self._file.tell()
+        except OSError as error:
+            # ESTALE: a server of files has forgotten it.
+            self._give_up(error)
+            return False
         try:
             named = self.path.stat()
         except OSError as error:
             self.problem = error.strerror
             return False
         self.problem = None
-        return (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) or held.st_size < self._file.tell()
+        return (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) or held.st_size < read

@@ -201,6 +201,9 @@ NOTHING = [
     (json.dumps({"message": PLAIN, "timeMillis": True}), 1),  # 14
     (json.dumps({"message": PLAIN, "instant": {"epochSecond": "1"}}), 1),  # 15
     (json.dumps({"message": PLAIN, "instant": 4, "time": "noon"}), 1),  # 16
+    (json.dumps({"message": PLAIN, "time": 10**300}), 1),  # times that are none
+    (json.dumps({"message": PLAIN, "ts": -(2**64)}), 1),
+    (json.dumps({"message": PLAIN, "instant": {"epochSecond": 2**63, "nanoOfSecond": 1}}), 1),
     ('{"message": 5, "x": "[GroupCoordinator 1]: "}', 0),  # 17: JSON without a message
     (old("Group g transitioned to Dead in generation 0"), 0),
     (new("The following groups were deleted: members, h. A total of 3 offsets were removed."), 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 from pathlib import Path
@@ -194,3 +195,33 @@ def test_a_file_that_cannot_be_read_any_more(tmp_path: Path) -> None:
     tail = FileTail(tmp_path)
     assert list(tail.lines()) == []
     assert tail.problem == "Is a directory"
+
+
+def test_a_file_that_its_server_has_forgotten_is_opened_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread ended, and evidence came from the log no more."""
+    tail = FileTail(log)
+    assert list(tail.lines()) == ["one"]
+
+    def forgotten(handle: int) -> os.stat_result:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", forgotten)
+        assert list(tail.lines()) == []
+        assert tail.problem == "Stale file handle"
+        assert list(tail.lines()) == [], "nor as it is opened"
+    log.write_text("two\n")
+    assert (list(tail.lines()), tail.problem) == (["two"], None)
+    tail.close()
+
+
+def test_a_pipe_that_takes_the_name_is_not_waited_for(log: Path) -> None:
+    tail = FileTail(log)
+    assert list(tail.lines()) == ["one"]
+    log.unlink()
+    os.mkfifo(log)
+    assert list(tail.lines()) == []
+    log.unlink()
+    log.write_text("two\n")
+    assert list(tail.lines()) == ["two"]
+    tail.close()
