@@ -142,7 +142,13 @@ class AutoscalerStorm(Analyzer):
 
     def _learn_late(self, group: GroupContext) -> int | None:
         """The kubelet and the controllers may tell of a pod some seconds after the topic: when to ask again."""
-        unknown = [it for it in self._rounds if not it.direction and group.now_ms - it.at_ms <= LATE_MS]
+        unknown = []
+        for it in self._rounds:
+            if not it.direction and group.now_ms - it.at_ms <= LATE_MS:
+                unknown.append(it)
+            else:
+                # Nobody is asked of them any more, and there may be many, with long names.
+                it.joined = it.left = ()
         if not unknown:
             return None
         went, view = group.origins, group.view

@@ -43,6 +43,7 @@ from analyzers.windows import (
     DepartureCounter,
     RecentItems,
     SeatChains,
+    client_of,
     counted,
     identity_of,
     leaves_without_goodbye,
@@ -255,7 +256,7 @@ class RebalanceStorm(Analyzer):
             counts = stayed or cause in TIMEOUT_CAUSES
             self._turnover.leave(WHOLE_GROUP, now_ms if counts else None)
             seat = identity_of(member)
-            for key in (seat, ClientIdentity(member.client_id)):
+            for key in (seat, client_of(member)):
                 if not counts:
                     self._chains.discard(key, member.member_id)
                     continue
@@ -272,7 +273,7 @@ class RebalanceStorm(Analyzer):
             self._often |= often
         for member in rebalance.joined:
             self._turnover.join(WHOLE_GROUP)
-            for key in (identity_of(member), ClientIdentity(member.client_id)):
+            for key in (identity_of(member), client_of(member)):
                 self._chains.join(key, member.member_id, now_ms)
 
     def _is_often(self, key: ClientIdentity, now_ms: int) -> bool:

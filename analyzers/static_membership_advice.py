@@ -30,7 +30,7 @@ from analyzers.formatting import (
     names_text,
     round_up_to_seconds_ms,
 )
-from analyzers.windows import RecentItems, counted
+from analyzers.windows import RecentItems, counted, departed, partitions_held
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""
@@ -143,9 +143,9 @@ class StaticMembershipAdvice(Analyzer):
         this = self._last = RebalanceRound(changes, disturbs, stopped_ms)
         self._rounds.add(group.now_ms, this)
         here = dict(self._here)
-        for member in transition.left:
+        for gone in transition.left:
+            member, how = departed(gone), transition.inferred.departures.get(gone.member_id)
             self._here[member.client_id] -= 1
-            how = transition.inferred.departures.get(member.member_id)
             if how is None or how.cause not in RESTART_CAUSES:
                 # Who comes next comes back from this, which tells nothing of those that went before.
                 for away in self._waiting_at(member):
@@ -156,13 +156,13 @@ class StaticMembershipAdvice(Analyzer):
                 pass
             elif this.disturbs and _may_restart(member, group.name):
                 self._note_departure(how, this, transition.at.timestamp_ms, group.now_ms)
-        for member in transition.joined:
+        for member in map(departed, transition.joined):
             self._note_return(member, this, transition.at.timestamp_ms, group.now_ms)
         self._here = +self._here
         self._changed = True
 
     def _note_departure(self, how: Departure, this: RebalanceRound, at_ms: int, now_ms: int) -> None:
-        member, from_ms = how.member, at_ms if how.departed_ms is None else how.departed_ms
+        member, from_ms = departed(how.member), at_ms if how.departed_ms is None else how.departed_ms
         if how.cause is Cause.SESSION_TIMEOUT:
             # Looks do not show the timeout; then as long as it had been silent.
             silent_ms = how.evidence.get("gap_ms") if member.session_timeout_ms is None else member.session_timeout_ms
@@ -224,7 +224,7 @@ class StaticMembershipAdvice(Analyzer):
             return None
         rounds = [it for it in self._rounds if it.disturbs and it.unexplained == 0]
         saved = sum(it.rounds for it in rounds)
-        away_partition_ms = sum(it.away_ms * it.member.partitions for it in restarts)
+        away_partition_ms = sum(it.away_ms * partitions_held(it.member) for it in restarts)
         stopped_ms = sum(it.stopped_ms for it in rounds) - away_partition_ms
         if saved < settings.min_rebalances or stopped_ms < milliseconds(settings.min_standstill_s):
             return None

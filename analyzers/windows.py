@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent.common.interning import Interner, are_short, one_number
+from agent.common.interning import Interner, are_short, one_number, short_name
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
@@ -268,7 +268,7 @@ class SeatChains(Generic[Key]):
         members = self._members(key)
         gone = members.pop(member_id, None) or Occupant(now_ms)
         self._put(key, members)
-        gone.restarts_ms = (*gone.restarts_ms, now_ms)[-self.KEPT :]
+        gone.restarts_ms, gone.member_id = (*gone.restarts_ms, now_ms)[-self.KEPT :], ""
         successors = [] if alive_ms is None else [it for it in members.values() if _took_over(it, gone, alive_ms)]
         if alive_ms is not None and _died_waiting(gone, alive_ms) and not gone.took_place:
             # Of those that came at once any may have taken the place that one took: who died had it first.
@@ -314,7 +314,8 @@ def _died_waiting(gone: Occupant, alive_ms: int) -> bool:
 
 
 class ClientIdentity(NamedTuple):
-    """Who a member is across restarts. A static member's host does not matter, and is empty."""
+    """Who a member is across restarts, by names as they are kept (`short_name`). A static member's host does not
+    matter, and is empty."""
 
     client_id: str
     host: str = ""
@@ -328,9 +329,48 @@ class ClientIdentity(NamedTuple):
 
 def identity_of(member: Member) -> ClientIdentity:
     """The seat of a member."""
+    client_id = short_name(member.client_id)
     if member.instance_id is not None:
-        return _one_identity[ClientIdentity(member.client_id, "", member.instance_id)]
-    return _one_identity[ClientIdentity(member.client_id, member.client_host)]
+        return _one_identity[ClientIdentity(client_id, "", short_name(member.instance_id))]
+    return _one_identity[ClientIdentity(client_id, short_name(member.client_host))]
+
+
+def client_of(member: Member) -> ClientIdentity:
+    """The seats of all members with its client id, as one."""
+    return ClientIdentity(short_name(member.client_id))
+
+
+def departed(member: Member) -> Member:
+    """What is kept of a member that is gone, of which there may be many: names as they are kept, what it had set, and
+    of what it held how much (`partitions_held`)."""
+    return replace(
+        member,
+        member_id=short_name(member.member_id),
+        client_id=short_name(member.client_id),
+        client_host=short_name(member.client_host),
+        instance_id=None if member.instance_id is None else short_name(member.instance_id),
+        rack_id=None,
+        subscription=(),
+        subscription_regex=None,
+        assignment={_HELD: (partitions_held(member),)},
+        target=None,
+        standby_tasks=None,
+        warmup_tasks=None,
+        owned=None,
+        library_evidence="",
+    )
+
+
+_HELD = ""
+"""No topic is called so."""
+
+
+def partitions_held(member: Member) -> int:
+    """How many partitions a member holds, or held."""
+    match member.assignment.get(_HELD):
+        case (held,) if len(member.assignment) == 1:
+            return held
+    return member.partitions
 
 
 _one_identity: Interner[ClientIdentity] = Interner(4_096, lambda it: are_short(*it))
@@ -429,7 +469,7 @@ class LostMembers:
         self._seats.leave(seat, now_ms)
         went_ms = gone.at.timestamp_ms if how.departed_ms is None else how.departed_ms
         # Of a type whose records have no session timeout it is what the brokers say, where they were asked.
-        member = replace(gone.member, session_timeout_ms=how.session_timeout_ms)
+        member = replace(departed(gone.member), session_timeout_ms=how.session_timeout_ms)
         lost = LostMember(member, seat, gone.at.offset, went_ms)
         self._away.setdefault(seat, deque()).append(lost)
         self._forget(self.recent.add(now_ms, lost))

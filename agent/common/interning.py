@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
+from hashlib import blake2b
 from sys import intern
 from typing import ParamSpec, TypeVar
 
@@ -21,6 +22,15 @@ they like; Kafka's own topics have 249 at most."""
 def are_short(*names: str | None) -> bool:
     """Whether they are no longer than names are that are kept."""
     return sum([len(name) for name in names if name is not None]) <= LONGEST_NAMES
+
+
+def short_name(name: str) -> str:
+    """The name; of one that is longer than names are that are kept, its beginning and a digest of it, which tell it
+    from others."""
+    if len(name) <= LONGEST_NAMES:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{name[: LONGEST_NAMES - len(digest) - 1]}…{digest}"
 
 
 class Interner(dict[Value, Value]):

@@ -26,6 +26,13 @@ SOURCE = "broker_log"
 KEPT_REBALANCES = 50_000
 """In all groups together; the oldest go first."""
 
+KEPT_CHARACTERS = 1 << 25
+"""Of the names of members that went in these, likewise: a line may list thousands, and clients choose names of up to
+32,767."""
+
+LONGEST_NAME = 1_000
+"""Of groups and members with longer names nothing is kept."""
+
 KEPT_GROUPS = 20_000
 KEPT_MEMBERS = 5_000
 """Of one group, at a time."""
@@ -65,6 +72,8 @@ class LoggedRebalance(Struct):
     is_written: bool = False
     unwritten: tuple[LoggedRebalance, ...] = ()
     """Those just before it whose assignment never arrived, oldest first."""
+    characters: int = 0
+    """Of the names of its members that went, once all are known."""
 
     def add_departure(self, member: str, gone: ReportedDeparture) -> None:
         """A member goes. What was said of it first stays, unless it gave no reason and now there is one."""
@@ -95,6 +104,7 @@ class BrokerLog:
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _LoggedGroup] = OrderedDict()
         self._order: deque[tuple[_LoggedGroup, int]] = deque()
+        self._characters = 0
         self.answered = 0
         self.time_offsets: Counter[int] = Counter()
         """By so many quarters of an hour records were later than the log has it: a time zone, most likely."""
@@ -108,6 +118,8 @@ class BrokerLog:
 
     def apply(self, event: LogEvent) -> None:
         """Apply one line."""
+        if len(event.group) > LONGEST_NAME or len(event.member) > LONGEST_NAME:
+            return
         if event.kind == "unloaded":
             # Another broker goes on with it; what is under way here does not end here.
             self._forget(event.group)
@@ -169,6 +181,9 @@ class BrokerLog:
         done.generation, done.ended_ms = event.generation, event.at_ms
         done.is_written = event.kind == "empty"
         last = group.last
+        if last is not None and any(it is last for it in group.done.get(last.generation, ())):
+            last.characters = sum(map(len, last.departures))
+            self._characters += last.characters
         if last is not None and not last.is_written:
             done.unwritten = (*last.unwritten, last)[-_KEPT_UNWRITTEN:]
             last.unwritten = ()
@@ -176,9 +191,9 @@ class BrokerLog:
         group.last, group.current = done, LoggedRebalance(done.group, previous_began_ms=done.previous_began_ms)
         group.done.setdefault(done.generation, deque()).append(done)
         self._order.append((group, done.generation))
-        if len(self._order) > KEPT_REBALANCES:
+        while len(self._order) > KEPT_REBALANCES or self._characters > KEPT_CHARACTERS:
             oldest, generation = self._order.popleft()
-            oldest.done[generation].popleft()
+            self._characters -= oldest.done[generation].popleft().characters
             if not oldest.done[generation]:
                 del oldest.done[generation]
 

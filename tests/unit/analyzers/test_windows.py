@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import permutations
+from types import FunctionType, ModuleType
 
 import pytest
 
+from agent.common.interning import LONGEST_NAMES, short_name
 from agent.core.causes import Cause
+from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.engine import PartitionDiagnosis
+from agent.core.shadow.mirror import PartitionMirror
 from analyzers import windows
+from analyzers.registry import select_analyzers
 from analyzers.windows import DepartureCounter, LostMembers, RecentItems, SeatChains
 from tests.unit.analyzers.story import Story
+from tests.unit.core.shadow import build as b
 
 
 def test_a_window_forgets_what_is_old_and_what_has_no_room() -> None:
@@ -194,3 +202,32 @@ def test_what_is_empty_is_shared_and_stays_empty() -> None:
     assert (one.departures("a"), one.departures("b"), other.departures("b")) == (0, 1, 0)
     shared = windows._NO_COUNTS, windows._NO_PEAKS, windows._NO_KEYS, windows._NOTHING
     assert shared == ({}, {}, set(), [])
+
+
+def test_of_members_that_are_gone_no_long_text_is_kept() -> None:
+    """Clients choose names of up to 32,767 characters, and windows are of thousands of members in each group."""
+    story = Story().change(join=("steady",)).work(5)
+    for number in range(4):
+        long = f"{'c' * 30_000}{number}"
+        story.change(join=(long, f"{long}s!{long}")).work(20).lose(long).work(5).change(leave=(f"{long}s!{long}",))
+        story.work(5).change(join=(f"{long}q",)).work(5).stall(f"{long}q").work(3)
+    mirror = PartitionMirror(story.log.partition)
+    diagnosis = PartitionDiagnosis(mirror, select_analyzers().makes)
+    found = diagnosis.replay_batch(b.run_of(story.log.records))
+    assert {"rebalance_storm", "session_timeout", "poll_timeout"} <= {
+        it.analyzer for it in found if isinstance(it, Finding)
+    }
+    seen, left = set[int](), list[object](diagnosis._groups[story.group].analyzers)
+    while left:
+        it = left.pop()
+        assert not isinstance(it, str) or len(it) <= 2 * LONGEST_NAMES, it[:20]
+        if id(it) not in seen and not isinstance(it, type | ModuleType | FunctionType):
+            seen.add(id(it))
+            left += gc.get_referents(it)
+
+
+def test_long_names_that_differ_are_kept_as_others() -> None:
+    one, other = (b.member("m-1", instance_id="i" * 500 + end) for end in "ab")
+    assert short_name("i" * LONGEST_NAMES) == "i" * LONGEST_NAMES
+    assert short_name(one.group_instance_id or "") != short_name(other.group_instance_id or "")
+    assert len(short_name("\ud800" * 500)) == LONGEST_NAMES

@@ -410,3 +410,19 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     groups = [at(1, f"Member m-1 in group {name} has failed, removing it from the group") for name in "abcd"]
     assert len(log_of("".join(groups))._groups) == 2
+
+
+def test_names_of_members_that_went_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line may list as many as there are, each as long as clients like."""
+    monkeypatch.setattr(rebalances, "KEPT_CHARACTERS", 2_500)
+    text = ""
+    for generation in range(1, 9):
+        text += preparing(generation, generation, "Adding new member m with")
+        text += at(generation, f"Group g removed dynamic members who haven't joined: [{'x' * 999}{generation}]")
+        text += stabilized(generation, generation)
+    broker = log_of(text)
+    told = [broker.rebalance_report("g", it, T0 + it * 1000) is not None for it in range(1, 9)]
+    assert told == [False] * 5 + [True] * 3, "the last is not counted yet"
+    for name in ("x" * 1_000, "x" * 1_001):
+        failed = at(1, f"Member {name} in group g has failed, removing it from the group")
+        assert len(log_of(failed)._groups) == (len(name) <= 1_000)
