@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def conf(broker: EmbeddedBroker) -> dict[str, str]:
     return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic() -> str:
+    """A name of its own, also where a test is run again: the broker is the same."""
+    return f"history-{next(_numbers)}"
+
+
+_numbers = count()
 
 
 def read(conf: dict[str, str], topic: str) -> list[Message]:
@@ -102,8 +112,8 @@ def some(first: int, count: int) -> list[Event]:
     return [event(number, GROUPS[number % len(GROUPS)]) for number in range(first, first + count)]
 
 
-def test_the_topic_it_makes_and_the_records_in_it(conf: dict[str, str]) -> None:
-    sink = TopicSink(conf, "history")
+def test_the_topic_it_makes_and_the_records_in_it(conf: dict[str, str], topic: str) -> None:
+    sink = TopicSink(conf, topic)
     now_ms = time.time_ns() // 1_000_000
     events = [
         *(event(number, name) for number, name in enumerate([*GROUPS, *HOSTILE])),
@@ -125,7 +135,7 @@ def test_the_topic_it_makes_and_the_records_in_it(conf: dict[str, str]) -> None:
     assert sink.write(batch) == []
     sink.close()
 
-    messages = read(conf, "history")
+    messages = read(conf, topic)
     got = events_in(messages)
     assert sorted(got, key=lambda it: it["offset"]) == sorted(events, key=lambda it: it["offset"])
     by_number = {it["offset"]: message for it, message in zip(got, messages, strict=True)}
@@ -142,9 +152,9 @@ def test_the_topic_it_makes_and_the_records_in_it(conf: dict[str, str]) -> None:
     assert all(abs(it - now_ms) < 60_000 for it in times[1:]), "what is no time, or ahead of us, is now"
 
     admin = AdminClient({**conf, "log_level": 0})
-    resource = ConfigResource(ResourceType.TOPIC, "history")
+    resource = ConfigResource(ResourceType.TOPIC, topic)
     entries = admin.describe_configs([resource])[resource].result(20)
-    assert len(admin.list_topics(timeout=20).topics["history"].partitions) == PARTITIONS
+    assert len(admin.list_topics(timeout=20).topics[topic].partitions) == PARTITIONS
     assert [entries[it].value for it in ("cleanup.policy", "retention.ms", "max.message.bytes")] == [
         "delete", str(30 * 86_400_000), str(MAX_MESSAGE_BYTES),
     ]  # fmt: skip
@@ -202,31 +212,33 @@ def test_who_may_write_nowhere_is_told_the_right(conf: dict[str, str]) -> None:
         TopicSink(conf, "nowhere").write(batch)
 
 
-def test_a_right_that_is_taken_and_given_back_costs_nothing(conf: dict[str, str], tmp_path: Path) -> None:
-    exports = ExportPipeline([TopicSink(conf, "rights")], spool=SpoolSettings(tmp_path, "c"))
+def test_a_right_that_is_taken_and_given_back_costs_nothing(conf: dict[str, str], topic: str, tmp_path: Path) -> None:
+    exports = ExportPipeline([TopicSink(conf, topic)], spool=SpoolSettings(tmp_path, "c"))
     exports.start()
     exports.put(some(0, 500))
     assert exports.wait_durable(20)
-    denied = acl(ResourceType.TOPIC, "rights", AclOperation.WRITE, AclPermissionType.DENY)
-    shown = acl(ResourceType.TOPIC, "rights", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+    denied = acl(ResourceType.TOPIC, topic, AclOperation.WRITE, AclPermissionType.DENY)
+    shown = acl(ResourceType.TOPIC, topic, AclOperation.DESCRIBE, AclPermissionType.ALLOW)
     with rules(conf, denied, shown):
         time.sleep(1)
         for first in range(500, 1_500, 100):
             exports.put(some(first, 100))
         until(lambda: not exports.readings()[0].healthy, 20)
-        assert "needed: ACL operations Write and Describe on topic rights" in (exports.readings()[0].last_error or "")
+        assert f"needed: ACL operations Write and Describe on topic {topic}" in (
+            exports.readings()[0].last_error or ""
+        )
         assert exports.wait_durable(5), "on disk"
     until(lambda: exports.readings()[0].healthy, 40)
     exports.stop(20)
-    assert_all_in_order(conf, "rights", 1_500, "right taken away")
+    assert_all_in_order(conf, topic, 1_500, "right taken away")
 
 
 def test_an_event_that_the_topic_does_not_take_is_refused_alone(
-    conf: dict[str, str], caplog: pytest.LogCaptureFixture
+    conf: dict[str, str], topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AdminClient({**conf, "log_level": 0})
-    made = NewTopic("small", 2, config={"max.message.bytes": "20000"})
-    admin.create_topics([made])["small"].result(60)
+    made = NewTopic(topic, 2, config={"max.message.bytes": "20000"})
+    admin.create_topics([made])[topic].result(60)
     dice = random.Random(1)
     noise = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60_000))  # does not compress to 20,000
     events = some(0, 3_000)
@@ -237,7 +249,7 @@ def test_an_event_that_the_topic_does_not_take_is_refused_alone(
         it["summary"] = "".join(dice.choices("abcdefgh", k=60))
     too_large = event(3_000, "group-0", numbers={"noise": "x" * (MAX_MESSAGE_BYTES + 1)})
     batch = tuple(encode_event(it, 0) for it in [*events, too_large])
-    sink = TopicSink(conf, "small", patience_s=60)  # others begin at the same time
+    sink = TopicSink(conf, topic, patience_s=60)  # others begin at the same time
     refused = sink.write(batch)
     assert sorted(json.loads(it.event.body)["offset"] for it in refused) == [*sorted(large), 3_000]
     assert {it.reason for it in refused} == {
@@ -245,18 +257,20 @@ def test_an_event_that_the_topic_does_not_take_is_refused_alone(
     }  # fmt: skip
     assert sink.write(tuple(encode_event(it, 0) for it in some(3_001, 500))) == []
     sink.close()
-    counts, first = seen(read(conf, "small"))
+    counts, first = seen(read(conf, topic))
     print(f"\nrefused: expected 3498, seen {len(counts)}, duplicated {sum(counts.values()) - len(counts)}")
     assert sorted(counts) == [number for number in range(3_501) if number not in {*large, 3_000}]
     assert all(numbers == sorted(numbers) for numbers in first.values())
 
 
-def test_a_topic_that_is_compacted_is_told(conf: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_compacted_is_told(
+    conf: dict[str, str], topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Once, however often it is tried again: into this one only brokers write."""
     admin = AdminClient({**conf, "log_level": 0})
-    admin.create_topics([NewTopic("committed", 1)])["committed"].result(20)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(20)
     consumer = Consumer({**conf, "group.id": "its-first"})
-    consumer.commit(offsets=[TopicPartition("committed", 0, 0)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
     sink = TopicSink(conf, "__consumer_offsets")
     for _ in range(2):
@@ -266,20 +280,20 @@ def test_a_topic_that_is_compacted_is_told(conf: dict[str, str], caplog: pytest.
     assert caplog.text.count(said) == 1
 
 
-def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], tmp_path: Path) -> None:
+def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], topic: str, tmp_path: Path) -> None:
     hasty = {**conf, "topic.metadata.propagation.max.ms": "2000"}
-    exports = ExportPipeline([TopicSink(hasty, "deleted", patience_s=3)], spool=SpoolSettings(tmp_path, "c"))
+    exports = ExportPipeline([TopicSink(hasty, topic, patience_s=3)], spool=SpoolSettings(tmp_path, "c"))
     exports.start()
     exports.put(some(0, 100))
     assert exports.wait_durable(20)
     admin = AdminClient({**conf, "log_level": 0})
-    admin.delete_topics(["deleted"])["deleted"].result(20)
+    admin.delete_topics([topic])[topic].result(20)
     # The controller has answered; until the broker has heard of it, it takes what then goes with the topic.
-    until(lambda: "deleted" not in admin.list_topics(timeout=20).topics, 30)
+    until(lambda: topic not in admin.list_topics(timeout=20).topics, 30)
     exports.put(some(100, 100))
     until(lambda: exports.readings()[0].events == 200, 90)
     exports.stop(10)
-    counts, _ = seen(read(conf, "deleted"))
+    counts, _ = seen(read(conf, topic))
     assert set(counts) >= set(range(100, 200))
 
 
