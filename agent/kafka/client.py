@@ -20,7 +20,8 @@ from agent.config.logins import librdkafka_properties, login_of
 
 def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a client beside the one that reads: its errors are told by us, so it logs nothing unless
-    `conf` asks for that. It then prints lines of its own: only a client that is polled can log elsewhere.
+    `conf` asks for that, or it ends by a fatal error. It then prints lines of its own: only a client that is polled
+    can log elsewhere.
     """
     return {"log_level": "2", **conf}
 
@@ -262,10 +263,10 @@ class Undelivered(Exception):
 class RecordProducer:
     """Hands records to a producer of one topic, and waits until they are delivered."""
 
-    def __init__(self, topic: str, conf: Mapping[str, Any]) -> None:
+    def __init__(self, topic: str, conf: Mapping[str, Any], *, logger: logging.Logger | None = None) -> None:
         """`conf`: librdkafka properties; `message.timeout.ms` bounds every wait. Raises `KafkaException`."""
         reports = {"on_delivery": self._report, "delivery.report.only.error": True}
-        self._topic, self._producer = topic, new_producer({**conf, **reports})
+        self._topic, self._producer = topic, new_producer({**conf, **reports}, logger=logger)
         self.count = self._failed = 0
         self._first: tuple[KafkaError, Message] | None = None
 

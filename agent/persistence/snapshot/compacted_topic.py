@@ -5,6 +5,7 @@ Owns the clients, the topic's settings and what errors mean for a store. Refuses
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
+from agent.common.logs import LIBRDKAFKA
 from agent.common.units import HOUR_MS
 from agent.kafka.client import (
     IDEMPOTENT_WRITE,
@@ -265,9 +267,9 @@ class CompactedTopic:
         self._producer, self._checked_s = producer, checked_s
 
     def _connect(self) -> RecordProducer:
-        timeout_ms = str(round(self._timeout_s * 1000))
+        conf = {**self._conf, **_PRODUCER, "message.timeout.ms": str(round(self._timeout_s * 1000))}
         with kafka_errors(_misconfigured):
-            return RecordProducer(self._topic, {**self._conf, **_PRODUCER, "message.timeout.ms": timeout_ms})
+            return RecordProducer(self._topic, conf, logger=logging.getLogger(LIBRDKAFKA))
 
     def close(self) -> None:
         """Let go of the connections."""

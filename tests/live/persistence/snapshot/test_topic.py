@@ -308,8 +308,11 @@ def test_a_right_that_lacks_is_named(conf: dict[str, str]) -> None:
             deleted.result(20)
 
 
-def test_who_may_write_nowhere_is_told_the_right(conf: dict[str, str]) -> None:
-    """The producer ends with a fatal error then, which came as a SystemError, and ended the thread of snapshots."""
+def test_who_may_write_nowhere_is_told_the_right(
+    conf: dict[str, str], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The producer ends with a fatal error then, which came as a SystemError, and ended the thread of snapshots.
+    librdkafka wrote of it to standard error itself, a line of its own among those in JSON."""
     TopicStore(conf, TOPIC, CLUSTER).close()
     nowhere = acl(ResourceType.TOPIC, "*", AclOperation.WRITE, AclPermissionType.DENY)
     read = acl(ResourceType.TOPIC, "*", AclOperation.READ, AclPermissionType.ALLOW)
@@ -321,6 +324,8 @@ def test_who_may_write_nowhere_is_told_the_right(conf: dict[str, str]) -> None:
         # The client may lose its own exception on the way.
         with pytest.raises(StoreError, match=f"needed: ACL operation Write on topic {TOPIC}|kshadow doctor tries"):
             store.save("partition-2", b"never")
+    assert "FATAL" not in capfd.readouterr().err
+    assert [it.name for it in caplog.records if "Fatal error" in it.getMessage()] == ["librdkafka"]
 
 
 def test_a_broker_that_stands_still_is_told_in_time(broker: EmbeddedBroker, conf: dict[str, str]) -> None:
