@@ -190,6 +190,9 @@ def error_text(error: KafkaError) -> str:
         # Where connections or logins are refused, that is said besides; and how many are down is counted wrongly.
         return "no broker answers: they are down, or their ports want another security.protocol"
     place = said.partition(": ")[0]
+    if "Invalid response size" in said and "APIVERSION_QUERY" in said:
+        # It advises to raise receive.message.max.bytes, whatever the first bytes that came are, such as HTTP's.
+        return f"{place}: what answers is no Kafka broker, or its port wants another security.protocol"
     if (alert := _REFUSED_CERTIFICATE.search(said)) is not None:
         return (
             f"{place}: the broker refuses this client's certificate, or that there is none ({alert[1]}); expected one"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
 
-from agent.kafka.client import CertificateFiles, error_text
+from agent.kafka.client import CertificateFiles, error_text, new_producer
+from tests.waiting import until
 
 AT = "sasl_ssl://127.0.0.1:9093/bootstrap"
 OURS, THEIRS = "the broker refuses this client's certificate", "the broker's certificate is refused here"
@@ -73,3 +77,31 @@ def test_files_that_are_renewed(tmp_path: Path) -> None:
 
 def test_who_names_none_has_none_that_are_renewed() -> None:
     assert not CertificateFiles({"bootstrap.servers": "b:9092", "ssl.ca.location": "probe"}).are_renewed()
+
+
+def test_what_is_no_broker_is_told_as_that() -> None:
+    """librdkafka took the first bytes of a web server's answer for a size, and advised to allow it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listening.accept()
+                    with client:
+                        client.recv(1_000)
+                        client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        said: list[str] = []
+        producer = new_producer(
+            {
+                "bootstrap.servers": f"127.0.0.1:{listening.getsockname()[1]}",
+                "log_level": 2,
+                "error_cb": lambda it: said.append(error_text(it)),
+            }
+        )
+        until(lambda: producer.poll(0.1) or said, said="an error")
+        listening.shutdown(socket.SHUT_RDWR)
+    assert said[0].endswith(
+        "/bootstrap: what answers is no Kafka broker, or its port wants another security.protocol"
+    )
