@@ -41,6 +41,8 @@ def whole_or_not(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as file:
             yield file
         return
+    with suppress(FileNotFoundError):
+        path.stat()  # of links that name each other, resolving says so otherwise in each Python
     path = path.resolve()
     handle, name = tempfile.mkstemp(prefix=".kshadow-", dir=path.parent)
     try:

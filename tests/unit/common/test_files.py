@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.common.files import scratch_directory
+from agent.common.files import scratch_directory, whole_or_not
 from tests import ROOT
 
 HOLDER = """
 import sys, time
-from agent.common.files import scratch_directory
+from agent.common.files import scratch_directory, whole_or_not
 with scratch_directory("kshadow-test-") as path:
     (path / "spilled").write_bytes(bytes(1000))
     print(path, flush=True)
@@ -52,3 +52,13 @@ def test_what_killed_processes_left_goes_with_the_next(tmp_path: Path, monkeypat
         alive.kill()
     assert there == {mine.name, held.name, "kshadow-test-link", "kshadow-other-1", "elsewhere"}
     assert not mine.exists()
+
+
+def test_links_that_name_each_other_are_no_place(tmp_path: Path) -> None:
+    """Python 3.11 raised a `RuntimeError`, which nobody caught."""
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"), whole_or_not(tmp_path / "one"):
+        pass
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["one", "two"]
+    assert (tmp_path / "one").is_symlink()
