@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from agent.kafka.source.ndjson import is_ndjson
 from agent.kafka.source.segments import discover
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Backfill, Job, Report
@@ -89,6 +90,8 @@ def check_paths(job: Job) -> None:
     if isinstance(job, Backfill):
         # Ours to read, not Spark's: they are files.
         for path in job.paths:
+            if is_ndjson(path):
+                raise SubmitError(f"--from {path}: expected a .log segment or a directory with some, got NDJSON")
             discover(Path(path))
     for option, here in _local_paths(job, _READ):
         if not here.exists():

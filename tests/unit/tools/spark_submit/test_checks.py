@@ -83,6 +83,7 @@ def test_the_modules_are_there(job: Job) -> None:
     ("job", "said"),
     [
         (Backfill(out="file", paths=(str(SEGMENTS),)), "--out file: expected a directory, or none yet, got a file"),
+        (Backfill(out="o", paths=("x.ndjson",)), "--from x.ndjson: expected a .log segment or a directory with some"),
         (Backfill(out="o", archives=("nothing",)), "--archive nothing: expected a file or directory, there is none"),
         (Rollup(out="o", history=("dir", "nothing")), "--history nothing: expected a file or directory"),
         (Rollup(out="file", history=("dir",)), "--out file: expected a directory"),
