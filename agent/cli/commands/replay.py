@@ -55,7 +55,7 @@ _COLUMNS = {
 @broker_config_option
 @option(
     "--samples",
-    type=click.Path(exists=True),
+    type=click.Path(exists=True, readable=False),
     help="A history with samples of lag (run --history-samples): a file of its events, one a line, or Parquet files. "
     "What the analyzers find by lag is found again.",
 )
@@ -133,6 +133,7 @@ def replay(
 def _sampled_lags(path: str, cluster: str | None) -> SampledLags:
     from pathlib import Path
 
+    from agent.cli.answers import exit_unreachable
     from agent.core.diagnosis.lag_source import SampledLags
     from agent.core.events.samples import MOST_BEHIND
     from agent.persistence.export.reading import HistoryUnreadable, samples_in
@@ -140,6 +141,8 @@ def _sampled_lags(path: str, cluster: str | None) -> SampledLags:
     try:
         found = [it for it in samples_in(Path(path)) if cluster is None or it["cluster"] == cluster]
     except HistoryUnreadable as error:
+        if isinstance(error.__cause__, PermissionError):
+            exit_unreachable(f"--samples: {error}")
         raise click.UsageError(printable(f"--samples: {error}")) from error
     return SampledLags(found, MOST_BEHIND)
 

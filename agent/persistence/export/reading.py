@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from agent.core.events.events import SAMPLE, Event
 from agent.persistence.export.columns import row_to_event
@@ -38,10 +41,10 @@ def _line_samples(path: Path) -> Iterator[Event]:
             try:
                 event = json.loads(line)
                 kind = event["type"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise HistoryUnreadable(f"{path}: line {number}: expected an event, got {line[:80]!r}") from error
             if kind == SAMPLE:
-                yield event
+                yield _checked(event, f"{path}: line {number}")
 
 
 def _parquet_files(directory: Path) -> list[Path]:
@@ -67,4 +70,32 @@ def _parquet_samples(path: Path) -> Iterator[Event]:
             raise HistoryUnreadable(f"{file}: expected a Parquet file: {error}") from error
         except KeyError as error:
             raise HistoryUnreadable(f"{file}: expected events of a history, there is no column {error}") from error
-        yield from found
+        yield from (_checked(it, str(file)) for it in found)
+
+
+_Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Behind(Struct):
+    topic: str
+    partition: _Number
+    end: _Number
+
+
+class _Sample(Struct):
+    """What is asked of a sample."""
+
+    cluster: str | None
+    group: str
+    partitions: _Number
+    lag_partitions: _Number
+    ends_ms: _Number | None = None
+    behind: list[_Behind] = []
+
+
+def _checked(event: Event, where: str) -> Event:
+    try:
+        convert(event, _Sample)
+    except ValidationError as error:
+        raise HistoryUnreadable(f"{where}: expected a sample of a group: {error}") from error
+    return event

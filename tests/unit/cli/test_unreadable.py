@@ -81,6 +81,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         "groups --from {0.records}",
         # 13: a file of problems
         "assign {0.problems}",
+        # 14: a history's samples
+        f"replay {SEGMENTS} --samples {{0.problems}}",
     ],
 )
 def test_what_may_not_be_read_ends_every_command_alike(place: Place, line: str) -> None:

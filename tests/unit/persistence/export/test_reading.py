@@ -67,7 +67,14 @@ def test_what_a_writer_has_not_finished_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("bad.ndjson", b'{"type": "group_sample"}\nno json\n', "line 2: expected an event"),
+        ("bad.ndjson", b'{"type": "rebalance"}\nno json\n', "line 2: expected an event"),
+        ("deep.ndjson", b"[" * 100_000, "line 1: expected an event"),
+        ("bare.ndjson", b'{"type": "group_sample"}\n', "line 1: expected a sample of a group: Object missing"),
+        (
+            "wrong.ndjson",
+            b'{"type": "group_sample", "cluster": null, "group": "g", "partitions": 1, "lag_partitions": "1"}',
+            "expected a sample of a group: Expected `int`, got `str`",
+        ),
         ("list.ndjson", b"[1]\n", "line 1: expected an event"),
         ("other.ndjson", b"{}\n", "line 1: expected an event"),
         ("bad.parquet", b"nothing of that kind", "expected a Parquet file"),
