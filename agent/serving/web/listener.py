@@ -105,7 +105,7 @@ def listening_socket(host: str, port: int) -> PacedListener:
             listener.close()
             raise
     except OSError as error:
-        raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     return listener
 
 

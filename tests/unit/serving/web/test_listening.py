@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from click import UsageError
 
+from agent.cli.data_source import source_errors_reported
 from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.server import WebServer
 from agent.serving.web.listener import PacedListener, listening_socket
@@ -77,3 +79,17 @@ def test_who_comes_second_learns_it_at_once() -> None:
         host, port = first.getsockname()
         with pytest.raises(SourceMisconfigured, match=f"cannot listen on {host}:{port}: Address already in use"):
             listening_socket(host, port)
+
+
+def test_an_address_that_may_not_be_listened_on_is_no_file_to_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The advice was to run kshadow as a user who may read it."""
+
+    def refused(*_: object) -> PacedListener:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("agent.serving.web.listener.bound_socket", refused)
+    with pytest.raises(UsageError) as told, source_errors_reported():
+        listening_socket("127.0.0.1", 80)
+    assert str(told.value) == "cannot listen on 127.0.0.1:80: Permission denied"
