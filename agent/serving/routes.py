@@ -258,6 +258,7 @@ def _timeline(agent: ServedQueries, group: str, request: Request) -> Response:
 
 
 def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Request) -> Response:
+    from agent.presentation.narrative.events import events_within
     from agent.serving.rollouts import find_rollouts, with_costs
 
     try:
@@ -267,11 +268,7 @@ def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Reque
     found = find_rollouts(agent, group)
     if found is None:
         return _no_such_group(agent, group)
-    asked = [
-        it
-        for it in with_costs(agent, found.rollouts, replays)
-        if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
-    ]
+    asked = events_within(with_costs(agent, found.rollouts, replays), since_ms, until_ms, "began_ms")
     return AsciiJSONResponse(asked, headers=_complete_since(found.complete_since_ms))
 
 

@@ -88,6 +88,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
       kshadow verdict payments --agent http://localhost:9308 --rollout 2
       kshadow verdict payments --bootstrap-server localhost:9092 -o json
     """
+    from agent.presentation.narrative.events import events_within
     from agent.presentation.rollouts.measures import RolloutState
     from agent.presentation.rollouts.parameters import PARAMETERS
     from agent.simulation.whatif.recorder import GroupRecorder
@@ -102,7 +103,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
         since_ms, range_until_ms = query.range_ms(answers)
         while True:
             told, known_since_ms = _rollouts(answers, group)
-            found = _in_range(told, since_ms, range_until_ms)
+            found = events_within(told, since_ms, range_until_ms, "began_ms")
             chosen = _chosen(found, which)
             is_settled = chosen is not None and (
                 chosen["verdict"] is not None or chosen["state"] != RolloutState.RUNNING
@@ -178,14 +179,6 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     events = sort_events([*past.events, *samples]) if (samples := answers.samples(group)) else past.events
     told = rollouts_json(group, events, until_ms, members, complete_since_ms=since_ms)
     return Rollouts(told, known_since_ms(past.events, since_ms))
-
-
-def _in_range(found: list[JsonObject], since_ms: int | None, until_ms: int | None) -> list[JsonObject]:
-    return [
-        it
-        for it in found
-        if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
-    ]
 
 
 def _chosen(found: list[JsonObject], which: str) -> JsonObject | None:

@@ -164,12 +164,14 @@ def lost_before_ms(complete_since_ms: int | None, since_ms: int | None) -> int |
     return complete_since_ms
 
 
-def events_within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:
-    """The events of a range, bounds included; None bounds nothing."""
+def events_within(
+    events: Iterable[Event], since_ms: int | None, until_ms: int | None, time: str = "at_ms"
+) -> list[Event]:
+    """The events of a range, bounds included, by their field `time`; None bounds nothing."""
     return [
         event
         for event in events
-        if (since_ms is None or event["at_ms"] >= since_ms) and (until_ms is None or event["at_ms"] <= until_ms)
+        if (since_ms is None or event[time] >= since_ms) and (until_ms is None or event[time] <= until_ms)
     ]
 
 
