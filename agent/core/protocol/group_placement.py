@@ -53,10 +53,6 @@ class GroupPlacement(Struct, frozen=True):
         """Whether groups stand where no rule that is known puts them."""
         return self.elsewhere >= 2 and self.elsewhere > MAX_MISPLACED * self.telling and self.partitioner is None
 
-    def partitions_of(self, group: str) -> list[int] | None:
-        """Where a group may be; None: anywhere."""
-        return None if self.is_by_neither else possible_partitions(group, self.partitions, self.partitioner)
-
     def describe(self) -> str:
         """What was seen, in words."""
         if not self.telling:

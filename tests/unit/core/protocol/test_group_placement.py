@@ -27,8 +27,6 @@ def test_a_handful_of_groups_decide(partitions: int, by: GroupPartitioner) -> No
         assert placement.partitioner is by
         assert placement.chance <= 0.001
         assert not placement.is_by_neither
-        group = NAMES[count]
-        assert placement.partitions_of(group) == [partition_for_group(group, partitions, by)]
 
 
 # Number, why, what was seen, the rule, whether neither holds.
@@ -51,21 +49,16 @@ def test_what_is_said(row: tuple[int, str, GroupPlacement, GroupPartitioner | No
     _, _, placement, partitioner, neither = row
     assert placement.partitioner is partitioner
     assert placement.is_by_neither is neither
-    found = placement.partitions_of("payments")
-    both = {partition_for_group("payments", placement.partitions, it) for it in GroupPartitioner}
-    if neither:
-        assert found is None
-    elif partitioner is None:
-        assert found == sorted(both)
-    else:
-        assert found == [partition_for_group("payments", placement.partitions, partitioner)]
+    found = possible_partitions("payments", placement.partitions, partitioner)
+    by = GroupPartitioner if partitioner is None else [partitioner]
+    assert found == sorted({partition_for_group("payments", placement.partitions, it) for it in by})
 
 
 def test_with_one_partition_no_group_tells_and_none_need() -> None:
     placement = observe_placement([(name, 0) for name in NAMES], 1)
     assert placement.telling == 0
     assert placement.partitioner is None
-    assert placement.partitions_of("payments") == [0]
+    assert possible_partitions("payments", 1, placement.partitioner) == [0]
     assert placement.describe() == "no group is known yet whose partition tells"
 
 
