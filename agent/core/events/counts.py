@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -101,55 +101,11 @@ class EventCounts:
         """Drop what was counted in a partition: its records are to be read anew, or by somebody else."""
         self.partitions.pop(partition, None)
 
-    @property
-    def findings(self) -> dict[tuple[str, str, str], bool]:
-        """By group, analyzer and severity: whether such a finding is open; only those that ever were."""
-        out: dict[tuple[str, str, str], bool] = {}
-        for counts in self.partitions.values():
-            for group, states in counts.findings.items():
-                for (analyzer, severity), is_open in states.items():
-                    key = (group, analyzer, severity)
-                    out[key] = out.get(key, False) or is_open
-        return out
-
-    @property
-    def rebalances(self) -> dict[tuple[str, str], int]:
-        """Rebalances by group and cause."""
-        return _flat(counts.rebalances for counts in self.partitions.values())
-
-    @property
-    def departures(self) -> dict[tuple[str, str], int]:
-        """Departures by group and cause."""
-        return _flat(counts.departures for counts in self.partitions.values())
-
-    @property
-    def origins(self) -> dict[tuple[str, str], int]:
-        """Departures by group and origin, of those whose origin is known."""
-        return _flat(counts.origins for counts in self.partitions.values())
-
-    @property
-    def stopped_partition_ms(self) -> dict[str, int]:
-        """For how long rebalances left partitions without anybody working on them, summed, by group."""
-        out: Counter[str] = Counter()
-        for counts in self.partitions.values():
-            out.update(counts.stopped_ms)
-        return dict(out)
-
     def totals(self) -> tuple[Counter[str], Counter[str]]:
-        """Rebalances and departures by group, over all causes."""
+        """Rebalances and departures by group, over all causes, and over partitions: a group stands in two once the
+        topic was given more of them."""
         counts = self.partitions.values()
         return _sums(it.rebalances for it in counts), _sums(it.departures for it in counts)
-
-
-# A group stands in two partitions once the topic was given more of them: so it is summed over them.
-
-
-def _flat(partitions: Iterable[Mapping[str, Counter[Any]]]) -> dict[tuple[str, str], int]:
-    out: Counter[tuple[str, str]] = Counter()
-    for counts in partitions:
-        for group, causes in counts.items():
-            out.update({(group, str(cause)): count for cause, count in causes.items()})
-    return dict(out)
 
 
 def _sums(partitions: Iterable[Mapping[str, Counter[Cause]]]) -> Counter[str]:

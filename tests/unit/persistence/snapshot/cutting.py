@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.events.counts import PartitionCounts
 from agent.core.events.events import event_of
 from agent.core.records import LogId, RawRecord, RecordBatch
 from agent.persistence.cluster_state import ClusterState
@@ -59,10 +60,7 @@ def remembered(state: ClusterState) -> list[object]:
         list(state.mirror.views()),
         timelines,
         list(state.recent.findings()),
-        state.counts.findings,
-        state.counts.rebalances,
-        state.counts.departures,
-        state.counts.stopped_partition_ms,
+        {number: it for number, it in state.counts.partitions.items() if it != PartitionCounts()},
         state.mirror.record_counts(),
         state.mirror.error_counts(),
     ]

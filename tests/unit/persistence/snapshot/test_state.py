@@ -59,7 +59,7 @@ def test_everything_of_a_partition_is_forgotten() -> None:
     state.replay_batch(run_of(of(1, 1_000, 2_000, 3_000).records))
     state.replay_batch(run_of(of(2, 1_000, 2_000).records))
     assert list(state.partitions) == [1, 2]
-    assert sum(state.counts.rebalances.values()) == 5
+    assert state.counts.totals()[0].total() == 5
     state.forget(1)
     only = new()
     only.replay_batch(run_of(of(2, 1_000, 2_000).records))
@@ -87,7 +87,7 @@ def test_time_is_part_of_the_position() -> None:
 def test_only_what_is_remembered_is_counted() -> None:
     state = ClusterState(WITH_DOUBLES, log=LOG, is_remembered=lambda group: group != b.GROUP, scope="others")
     assert state.replay_batch(run_of(of(1, 1_000, 2_000).records)) == []
-    assert (state.counts.rebalances, len(state.recent)) == ({}, 0)
+    assert (state.counts.totals(), len(state.recent)) == (({}, {}), 0)
     assert b.GROUP in state.mirror.partitions[1].groups
 
 
@@ -269,7 +269,7 @@ def test_numbers_of_strangers_fit_into_an_image() -> None:
         members = b.member("m-1", {"t": range(20)}), b.member("m-2", {"t": range(20, 40)})
         log.add(b.classic_group(generation, *members, version=1), after_ms=1 << 60)
     state.replay_batch(run_of(log.records))
-    assert sum(state.counts.stopped_partition_ms.values()) >= 1 << 53, "it is said"
+    assert state.counts.partitions[log.partition].stopped_ms[b.GROUP] >= 1 << 53, "it is said"
     state.capture(log.partition).encode()
 
 

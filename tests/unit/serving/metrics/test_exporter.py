@@ -18,6 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent import __version__
+from agent.core.events.counts import PartitionCounts
 from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kafka.lag.lag_calculator import positions_of
 from agent.kubernetes.health import KubernetesReading
@@ -373,7 +374,7 @@ def test_counters_of_a_deleted_group_go_with_it() -> None:
     assert (rebalances, departures) == ({b.GROUP: 2}, {b.GROUP: 1})
     log.add(b.no_classic_group())
     gone = Replayed(of_log(log)).counts
-    assert (gone.rebalances, gone.departures, gone.stopped_partition_ms, gone.totals()) == ({}, {}, {}, ({}, {}))
+    assert (gone.partitions, gone.totals()) == ({log.partition: PartitionCounts()}, ({}, {}))
     log.add(b.classic_group(1, b.member("a-1", {"t": [0]})))
     assert Replayed(of_log(log)).counts.totals() == ({b.GROUP: 1}, {})
 
