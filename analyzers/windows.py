@@ -95,11 +95,6 @@ class RecentItems(Generic[Item]):
         """When the oldest item will be too old; None without any."""
         return self._items[0][0] + self.window_ms if self._items else None
 
-    @property
-    def newest_ms(self) -> int | None:
-        """When the newest item came; None without any."""
-        return self._items[-1][0] if self._items else None
-
 
 class DepartureCounter(Generic[Key]):
     """How often keys (seats, say) were left in the last `window_ms`, in rounds: departures by how many sit there."""
@@ -185,11 +180,6 @@ class DepartureCounter(Generic[Key]):
     def frequent(self) -> set[Key]:
         """Keys that were left in at least `least` rounds."""
         return {key for key in self._busy if self.rounds(key) >= self._least}
-
-    @property
-    def expires_ms(self) -> int | None:
-        """When the oldest departure will be too old; None without any."""
-        return self._left.expires_ms
 
 
 @shared
