@@ -12,7 +12,6 @@ from agent.core.diagnosis.api import (
     Finding,
     LoadWindow,
     PartitionLoad,
-    TopicPartition,
     Verdict,
 )
 from agent.core.diagnosis.engine import (
@@ -166,11 +165,6 @@ class ClusterDiagnosis:
         """The event clock of a partition; None where no analyzer runs, or no record came."""
         diagnosis = self.partitions.get(partition)
         return None if diagnosis is None else diagnosis.clock_ms
-
-    def consumed(self, partition: int, group: str) -> Mapping[TopicPartition, int]:
-        """Records by partition that a group consumed in the last minutes."""
-        diagnosis = self.partitions.get(partition)
-        return {} if diagnosis is None else diagnosis.consumed(group)
 
     def partition(self, number: int) -> PartitionDiagnosis | None:
         """The analyzers of one partition's groups; None without any, and before its first record."""

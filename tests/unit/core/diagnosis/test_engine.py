@@ -265,14 +265,14 @@ def test_a_partition_that_is_begun_anew_forgets_its_findings() -> None:
 def test_what_was_consumed_can_be_asked_for() -> None:
     diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
     diagnosis.replay_batch(run_of(committing(3).records))
-    assert diagnosis.consumed(7, b.GROUP) == {("t", 0): 1200}
+    partition = diagnosis.partitions[7]
+    assert partition.consumed(b.GROUP) == {("t", 0): 1200}
     diagnosis.advance(FIRST + 20 * MINUTE)
-    assert diagnosis.consumed(7, b.GROUP) == {}, "that was not lately"
-    assert diagnosis.consumed(7, "nobody") == {}
-    assert diagnosis.consumed(8, b.GROUP) == {}
+    assert partition.consumed(b.GROUP) == {}, "that was not lately"
+    assert partition.consumed("nobody") == {}
 
 
 def test_a_deleted_offset_is_consumed_no_more() -> None:
     diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
     diagnosis.replay_batch(run_of(committing(3).add(b.uncommit("t", 0), after_ms=1).records))
-    assert diagnosis.consumed(7, b.GROUP) == {}
+    assert diagnosis.partitions[7].consumed(b.GROUP) == {}

@@ -54,7 +54,8 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
     out = []
     for view in state.mirror.views():
         number, name = view.coordinator_partition, view.group
-        ratio, load = assignment_imbalance(view), load_imbalance(view, state.diagnosis.consumed(number, name))
+        ratio = assignment_imbalance(view)
+        load = load_imbalance(view, state.diagnosis.partitions[number].consumed(name))
         counts = state.counts.partitions.get(number)
         offsets = state.mirror.partition(number).offsets
         topics: list[Any] = []
