@@ -8,7 +8,7 @@ found then. Not thread-safe: whoever asks holds the lock under which it is fille
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import NamedTuple
@@ -132,11 +132,6 @@ class RecentRecordings:
     def __len__(self) -> int:
         """How many members all states have that count."""
         return self._members
-
-    @property
-    def groups(self) -> Collection[str]:
-        """The groups of which anything is kept."""
-        return self._recorders.keys()
 
     def _recorder(self, group: str, partition: int) -> _BoundedRecorder:
         found = self._recorders.get(group)
