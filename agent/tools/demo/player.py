@@ -10,12 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct, field
 
 from agent.common import clock
+from agent.kafka.client import led_partitions
 from agent.tools.demo.fleet import ClientProcesses
 from agent.tools.demo.script import CONSUMER_SETTINGS, Act, Scenario, Step
 
@@ -146,7 +148,8 @@ class ScenarioPlayer(Struct):
 
     def _look(self) -> _GroupStatus | None:
         if not self._coordinators_exist:
-            self._coordinators_exist = _have_leaders(self.admin, "__consumer_offsets")
+            with suppress(KafkaException):
+                self._coordinators_exist = bool(led_partitions(self.admin, "__consumer_offsets", 5))
             return None
         group = self.scenario.group
         try:
@@ -159,13 +162,3 @@ class ScenarioPlayer(Struct):
     def _note(self, act: str, members: tuple[str, ...], sentence: str) -> None:
         at_ms = clock.now_ms()
         self.write(LedgerEntry(at_ms, self.scenario.name, self.scenario.group, act, members, sentence))
-
-
-def _have_leaders(admin: AdminClient, topic: str) -> bool:
-    try:
-        # All topics: to name one that is not there may create it.
-        metadata = admin.list_topics(timeout=5).topics.get(topic)
-    except KafkaException:
-        return False
-    leaders = [partition.leader for partition in metadata.partitions.values()] if metadata else []
-    return bool(leaders) and min(leaders) >= 0
