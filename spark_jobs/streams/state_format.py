@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, inspect
+from msgspec import Struct
 
 from agent.persistence.snapshot.errors import MALFORMED
 from spark_jobs.errors import StateRefused
@@ -46,7 +46,7 @@ class StateFormat(Generic[State]):
     def __init__(self, name: str, kind: type[State], *, version: int, migrations: Mapping[int, Migration]) -> None:
         """`name` says in words whose state it is. `migrations`: by version, from the plain data of the one before."""
         self.name, self.version = name, version
-        self._kind, self._migrations = kind, migrations
+        self.kind, self._migrations = kind, migrations
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(kind).decode
 
@@ -75,38 +75,8 @@ class StateFormat(Generic[State]):
             plain = msgspec.msgpack.decode(body)
             for change in changes:
                 plain = change(plain)
-            return msgspec.convert(plain, self._kind)
+            return msgspec.convert(plain, self.kind)
         except (*MALFORMED, AttributeError) as error:
             raise StateRefused(
                 f"{self.name}: version {version} cannot be read: {type(error).__name__}: {error}"
             ) from error
-
-    def layout(self) -> str:
-        """Every field of the state and of what is in it, in words, a line a class."""
-        met: dict[str, str] = {}
-        _describe(inspect.type_info(self._kind), met)
-        return "\n".join(f"{name}: {fields}" for name, fields in met.items())
-
-
-def _describe(kind: inspect.Type, met: dict[str, str]) -> str:
-    match kind:
-        case inspect.StructType():
-            name = kind.cls.__name__
-            if name not in met:
-                met[name] = ""
-                met[name] = ", ".join(f"{it.encode_name} {_describe(it.type, met)}" for it in kind.fields)
-            return name
-        case inspect.NamedTupleType():
-            return f"tuple[{', '.join(_describe(it.type, met) for it in kind.fields)}]"
-        case inspect.DictType():
-            return f"dict[{_describe(kind.key_type, met)}, {_describe(kind.value_type, met)}]"
-        case inspect.ListType() | inspect.SetType():
-            return f"{type(kind).__name__.removesuffix('Type').lower()}[{_describe(kind.item_type, met)}]"
-        case inspect.TupleType():
-            return f"tuple[{', '.join(_describe(it, met) for it in kind.item_types)}]"
-        case inspect.UnionType():
-            return " | ".join(_describe(it, met) for it in kind.types)
-        case inspect.LiteralType():
-            return f"literal[{', '.join(map(str, kind.values))}]"
-        case _:
-            return type(kind).__name__.removesuffix("Type").lower()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec import inspect
+
 from agent.core.diagnosis.api import WINDOW_MS, Finding, PartitionLoad
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.diagnosis.engine import DiagnosisOutput
@@ -163,7 +165,38 @@ MADE = {"rollup": group_in_the_middle, "findings": findings_in_the_middle}
 
 def layout(name: str) -> str:
     """The version of a state and its fields, as they are kept."""
-    return f"version {FORMATS[name].version}\n{FORMATS[name].layout()}\n"
+    return f"version {FORMATS[name].version}\n{fields_of(FORMATS[name].kind)}\n"
+
+
+def fields_of(kind: type) -> str:
+    """Every field of a state and of what is in it, in words, a line a class."""
+    met: dict[str, str] = {}
+    _describe(inspect.type_info(kind), met)
+    return "\n".join(f"{name}: {fields}" for name, fields in met.items())
+
+
+def _describe(kind: inspect.Type, met: dict[str, str]) -> str:
+    match kind:
+        case inspect.StructType():
+            name = kind.cls.__name__
+            if name not in met:
+                met[name] = ""
+                met[name] = ", ".join(f"{it.encode_name} {_describe(it.type, met)}" for it in kind.fields)
+            return name
+        case inspect.NamedTupleType():
+            return f"tuple[{', '.join(_describe(it.type, met) for it in kind.fields)}]"
+        case inspect.DictType():
+            return f"dict[{_describe(kind.key_type, met)}, {_describe(kind.value_type, met)}]"
+        case inspect.ListType() | inspect.SetType():
+            return f"{type(kind).__name__.removesuffix('Type').lower()}[{_describe(kind.item_type, met)}]"
+        case inspect.TupleType():
+            return f"tuple[{', '.join(_describe(it, met) for it in kind.item_types)}]"
+        case inspect.UnionType():
+            return " | ".join(_describe(it, met) for it in kind.types)
+        case inspect.LiteralType():
+            return f"literal[{', '.join(map(str, kind.values))}]"
+        case _:
+            return type(kind).__name__.removesuffix("Type").lower()
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from tests.unit.spark_jobs.making_states import (
     KEPT,
     PARTITION,
     T0,
+    fields_of,
     group_in_the_middle,
     halves,
     judged,
@@ -172,7 +173,7 @@ def test_what_cannot_be_read_is_refused(kept: bytes, said: str) -> None:
 
 
 def test_the_layout_names_every_field() -> None:
-    assert THINGS.layout() == (
+    assert fields_of(THINGS.kind) == (
         "Thing: count int, inner Inner, by dict[tuple[str, str], list[int]], fresh int | none\nInner: names list[str]"
     )
 
