@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.presentation.markup import Markup, escape, join, name, shortened
+from agent.presentation.markup import Markup, escape, join, name, shortened, style_policy
 from agent.presentation.narrative.words import count, duration, join_words, timestamp
 from agent.presentation.report.elements import paragraphs, section
 from agent.presentation.report.fleet_report import FleetReport
@@ -13,7 +13,7 @@ from agent.presentation.report.fleet_section import (
     other_groups_section,
 )
 from agent.presentation.report.group_section import group_anchor, group_section
-from agent.presentation.report.style import STYLE, policy
+from agent.presentation.report.style import STYLE
 
 MAX_PROBLEMS = 50
 MAX_TITLE = 200
@@ -31,7 +31,7 @@ def document(facts: FleetReport) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy())}">
+<meta http-equiv="Content-Security-Policy" content="{escape(style_policy(STYLE))}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">

@@ -13,9 +13,10 @@ from agent.history.report.page.gains import gains
 from agent.history.report.page.header import header
 from agent.history.report.page.limits import limits
 from agent.history.report.page.rankings import rankings
-from agent.history.report.page.style import STYLE, policy
+from agent.history.report.page.style import STYLE
 from agent.history.report.page.week import week
 from agent.history.report.report_data import ReportData
+from agent.presentation.markup import style_policy
 
 _SECTIONS = (
     ("groups", "Groups and teams", rankings),
@@ -38,7 +39,7 @@ def render_document(found: ReportData) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(policy())}">
+<meta http-equiv="Content-Security-Policy" content="{escape(style_policy(STYLE))}">
 <meta name="viewport" content="width=device-width">
 <meta name="referrer" content="no-referrer">
 <meta name="color-scheme" content="light dark">
