@@ -17,7 +17,7 @@ from agent.common.sanitize import printable
 from agent.core.events.events import SAMPLE
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.shadow.transitions import SAMPLED_FIELDS
-from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
+from agent.history.engine import DEFAULT_MEMORY_MB, database, one_row, quoted
 from agent.history.errors import NO_HISTORY, HistoryError
 from agent.history.input_schema import check_newest
 from agent.history.opening import Bounds, View, clocks_of, open_tables
@@ -94,7 +94,7 @@ class HistoryAnswers(Answers):
         # A group whose first event is of a later day is not known: what was not read is not denied.
         self.where = f"in {path}" + ("" if last_day is None else f", which was read up to {last_day}")
         self._db = db
-        self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
+        self._columns = [name for name in db.table("history").columns if name in HISTORY.names]
         if not self._columns:
             raise no_events([path])
         here_ms = now_ms()

@@ -61,7 +61,6 @@ def compact(
     last: str | None = None,
     now_ms: int,
     settled_ms: int = SETTLED_MS,
-    who: str = "kshadow spark compact",
 ) -> Compacted:
     """Compact the days `first` to `last` (both part of it; None: all) of a history, or of all tables of rollups.
 
@@ -74,7 +73,7 @@ def compact(
     directory = ParquetDirectory(root, _tables(root))
     total = Compacted(0, 0, 0)
     try:
-        with directory.lease(who) as lease:
+        with directory.lease("kshadow spark compact") as lease:
             for portion in _portions(_by_day(directory, first, last, now_ms - settled_ms)):
                 taken = {file.path for files in portion for file in files}
                 with directory.staging() as staging:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,9 @@ def columns_of(table: Sequence[Column]) -> str:
     return ", ".join(f"CAST({quoted(it.name)} AS {duckdb_type(it.kind)}) AS {quoted(it.name)}" for it in table)
 
 
-def rows(db: Any, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+def rows(db: Any, sql: str) -> list[dict[str, Any]]:
     """What a query gives, all of it."""
-    asked = db.execute(sql, parameters)
+    asked = db.execute(sql)
     names = [it[0] for it in asked.description]
     return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]
 
@@ -113,11 +113,6 @@ def one_row(db: Any, sql: str) -> dict[str, Any]:
     """Of a query that has exactly one row, this."""
     (row,) = rows(db, sql)
     return row
-
-
-def names_of(db: Any, sql: str) -> list[str]:
-    """The columns of a query."""
-    return [str(it[0]) for it in db.execute(f"DESCRIBE {sql}").fetchall()]
 
 
 def file_list(files: Iterable[Path | str]) -> str:

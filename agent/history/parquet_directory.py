@@ -160,21 +160,21 @@ class ParquetDirectory:
 
         return sorted(_files(table, self.root / table, None, is_asked), key=lambda it: it.path)
 
-    def dates(self, table: str = "") -> set[str | None]:
-        """The days of a table that have files; None where some lie in no folder of a day.
+    def dates(self) -> set[str | None]:
+        """The days of a history that have files; None where some lie in no folder of a day.
 
         A day that may not be read is among them: what it has is not known.
         """
-        directory, closed = self.root / table, set[str | None]()
+        closed = set[str | None]()
 
         def is_open(day: str) -> bool:
             try:
-                os.scandir(directory / f"{DATE}={day}").close()
+                os.scandir(self.root / f"{DATE}={day}").close()
             except PermissionError:
                 closed.add(day)
             return day not in closed
 
-        return {it.date for it in _files(table, directory, None, is_open)} | closed
+        return {it.date for it in _files("", self.root, None, is_open)} | closed
 
     def is_empty(self) -> bool:
         """Whether nothing is there but what begins with `_` or `.`. Finishes a commit that was broken off."""

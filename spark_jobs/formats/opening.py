@@ -37,9 +37,9 @@ def open_output(spark: SparkSession, form: str, out: str, tables: Sequence[str],
 
 
 @contextmanager
-def pinned(places: Sequence[str], first: str | None = None, last: str | None = None) -> Iterator[list[str]]:
+def pinned(places: Sequence[str]) -> Iterator[list[str]]:
     """Where to read what lies at some places, so that it stays as it is within the block: of Parquet in a directory
-    on this machine hard links, of days from `first` to `last`. What an error says of those is said of the places."""
+    on this machine hard links. What an error says of those is said of the places."""
     with ExitStack() as held:
         out, names = [], {}
         for place in places:
@@ -47,7 +47,7 @@ def pinned(places: Sequence[str], first: str | None = None, last: str | None = N
             if here is None or not here.is_dir() or (here / DELTA_LOG).is_dir():
                 out.append(place)
                 continue
-            pin = held.enter_context(ParquetDirectory(here).pin(first, last))
+            pin = held.enter_context(ParquetDirectory(here).pin())
             out.append(f"file://{pin.path()}" if pin.is_pinned else place)
             names[str(pin.path())] = str(here)
         try:

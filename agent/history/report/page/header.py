@@ -154,9 +154,9 @@ def _direction(before: float, after: float) -> int:
     return -1 if after < before else 1
 
 
-def of_all(compared: Comparison, measure: str, cause: str | None = None) -> Row | None:
-    """The row of all groups."""
-    return next((it for it in compared.of_all if (it["measure"], it["cause"]) == (measure, cause)), None)
+def of_all(compared: Comparison, measure: str) -> Row | None:
+    """The row of all groups and causes."""
+    return next((it for it in compared.of_all if (it["measure"], it["cause"]) == (measure, None)), None)
 
 
 def _totals(found: ReportData) -> m.Markup:
