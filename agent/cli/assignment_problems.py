@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from agent.core.protocol.assignors import (
     ASSIGNORS,
@@ -24,14 +24,6 @@ MAX_PARTITIONS = 1_000_000
 """In all. More than any cluster has; a mistyped number shall not take all memory."""
 _MAX_PARTITION = (1 << 31) - 1
 _MAX_LINE_BYTES = 1 << 28
-
-
-class BinaryLines(Protocol):
-    """What is needed of an open binary file."""
-
-    def readline(self, limit: int, /) -> bytes:
-        """The next line, at most `limit` bytes of it; empty at the end."""
-        ...
 
 
 class AssignorProblem(NamedTuple):
@@ -62,7 +54,7 @@ class _InvalidProblem(Exception):
     pass
 
 
-def read_problems(stream: BinaryLines) -> Iterator[AssignorProblem | InvalidLine]:
+def read_problems(stream: BinaryIO) -> Iterator[AssignorProblem | InvalidLine]:
     """Each line's problem, in order; empty lines are passed over."""
     number = 0
     try:

@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Protocol
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -55,14 +55,6 @@ class LineProblem(Struct, frozen=True):
         return f"{self.source}: line {self.line}: {self.message}"
 
 
-class LineStream(Protocol):
-    """What is needed of an open binary file."""
-
-    def readline(self, limit: int, /) -> bytes:
-        """The next line, at most `limit` bytes of it; empty at the end."""
-        ...
-
-
 def is_ndjson(path: str) -> bool:
     """Whether a PATH is read by this module."""
     return path == STDIN or path.endswith(SUFFIXES)
@@ -80,7 +72,7 @@ def read_ndjson(path: str) -> Iterator[RawRecord | PayloadLine | LineProblem]:
         raise SourcePathError(f"{path}: expected a readable NDJSON file: {error.strerror}") from error
 
 
-def read_lines(stream: LineStream, source: str) -> Iterator[RawRecord | PayloadLine | LineProblem]:
+def read_lines(stream: BinaryIO | gzip.GzipFile, source: str) -> Iterator[RawRecord | PayloadLine | LineProblem]:
     """Each line of an open stream; `source` names it in problems."""
     number = 0
     try:
