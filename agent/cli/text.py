@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from agent.common.sanitize import printable
-from agent.common.text import printable_truncated
+from agent.common.text import printable_truncated, runs
 
 MAX_TEXT = 256
 """Characters of one name that a table shows. Kafka's own names are shorter; a hostile one may have 32,767."""
@@ -75,16 +75,7 @@ def _number_ranges(numbers: Sequence[Any]) -> str:
     """`0-3,7` for 0, 1, 2, 3, 7; what are no numbers one by one."""
     if not all(isinstance(number, int) for number in numbers):
         return ",".join(map(str, numbers))
-    out: list[str] = []
-    start = previous = None
-    for number in [*sorted(numbers), None]:
-        if previous is not None and number == previous + 1:
-            previous = number
-            continue
-        if start is not None:
-            out.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = number
-    return ",".join(out)
+    return ",".join(runs(numbers))
 
 
 def iso_time(at_ms: int | None) -> str | None:

@@ -12,6 +12,7 @@ from functools import partial
 from html import escape
 from urllib.parse import quote, urlencode
 
+from agent.common.text import runs
 from agent.core.diagnosis.severity import Severity
 from agent.presentation import markup
 from agent.presentation.markup import Markup
@@ -142,13 +143,7 @@ def at_least(shown: Markup) -> Markup:
 
 def number_ranges(numbers: Sequence[int]) -> str:
     """`0-3, 7`: runs of numbers, in order."""
-    runs: list[list[int]] = []
-    for it in sorted(numbers):
-        if runs and it == runs[-1][1] + 1:
-            runs[-1][1] = it
-        else:
-            runs.append([it, it])
-    said = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    said = runs(numbers)
     return ", ".join(said[:20]) + (f" and {len(said) - 20} more" if len(said) > 20 else "")
 
 
