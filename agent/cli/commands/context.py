@@ -122,7 +122,7 @@ def use(name: str) -> None:
         warn(f"(but KSHADOW_CONTEXT says {named}, and wins in this shell)")
 
 
-def _remove_variables(command: click.Command) -> click.Command:
+def _remove_variables(command: click.Command) -> None:
     """What is kept must have been said here: a variable that stands by chance is no part of it."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
@@ -132,7 +132,6 @@ def _remove_variables(command: click.Command) -> click.Command:
                 parameter.type = NameValue("property", "NAME=VALUE")
             elif parameter.name == "command_config":
                 parameter.type = Place(dir_okay=False)
-    return command
 
 
 @context.command("set")

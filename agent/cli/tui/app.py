@@ -86,7 +86,7 @@ class WatchApp(App[int]):
 
     def on_unmount(self) -> None:
         """Ask no more."""
-        self.poll_thread.stop(0)
+        self.poll_thread.stop()
 
     def _fatal_error(self) -> None:
         # In place of textual's, which shows local variables: a password may be one.

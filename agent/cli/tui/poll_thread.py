@@ -58,13 +58,11 @@ class PollThread:
         """Ask from now on, in a daemon thread."""
         self._thread.start()
 
-    def stop(self, timeout_s: float = 1.0) -> None:
-        """End the thread; a question that is under way is waited for at most `timeout_s` seconds."""
+    def stop(self) -> None:
+        """End the thread, after the question that is under way."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
 
     def open(self, key: Key | None) -> None:
         """Ask for this group, too, from now on; None for none."""
