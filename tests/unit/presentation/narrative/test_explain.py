@@ -476,7 +476,6 @@ def test_what_piled_up_is_asked_where_much_stood_still() -> None:
 
 
 SERVER_LOG = "The coordinator's server.log has it"
-ASK = "the same question with --broker-log PATH."
 
 
 def test_many_reasons_not_to_know_are_few_lines() -> None:

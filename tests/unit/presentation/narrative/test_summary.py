@@ -457,7 +457,6 @@ def sureness(*events: Event, **asked: Any) -> list[str]:
 
 
 CERTAIN = "Who joined and left, when, and what was assigned is certain: it is in the log."
-ASK = "The same question with --broker-log PATH (the coordinator's server.log) adds the broker's own reasons."
 
 
 def test_how_sure_it_is() -> None:

@@ -24,7 +24,6 @@ from agent.serving.page.static import SOURCES, static_address, static_files
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
-from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.inference.test_origin_evidence import hostile_origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
@@ -33,22 +32,11 @@ from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import MINUTE, T0
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms
-from tests.unit.serving.routes.replayed import Replayed, of_log, of_path
+from tests.unit.serving.routes.replayed import Replayed, of_log
+from tests.unit.serving.routes.test_story import with_findings
 
 EVERY = [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()]
 PAGES = ("/", "/groups/fraud-848", "/groups/fraud-848?range=all", "/findings", "/?sort=-lag&q=f&page=2")
-FINDINGS = [
-    m.finding("idle_members", T0, group="ads-eos"),
-    m.finding("rebalance_storm", T0 + MINUTE, group="fraud-848", severity="critical"),
-    m.finding("coordinator_hotspot", T0 + MINUTE, group=None, group_type=None, severity="info"),
-    m.finding("idle_members", T0 + 2 * MINUTE, group="ads-eos", state="resolved", since_ms=T0),
-]
-
-
-def with_findings() -> Replayed:
-    replayed = Replayed(of_path(SEGMENTS), chosen=NO_ANALYZERS)
-    replayed.recent.observe(FINDINGS)
-    return replayed
 
 
 @pytest.fixture(scope="module")
