@@ -5,19 +5,19 @@ They come with the package. The chart has the same files: both are rendered from
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from agent.common.timespec import parse_duration
+from agent.common.units import SECOND_MS
 
 ALERTS, RECORDED = "alerts.yaml", "rules.yaml"
 GROUPS = "kshadow-groups"
 """What the alerts about consumer groups are called together."""
 
 FILES = Path(__file__).parent / "prometheus"
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+)(ms|[smhd])")
 
 
 def load(name: str) -> Any:
@@ -32,13 +32,6 @@ def with_shorter_durations(rules: Any, at_most_s: int) -> Any:
     """
     groups = [{**group, "rules": [{**rule} for rule in group["rules"]]} for group in rules["groups"]]
     for rule in (rule for group in groups if group["name"] == GROUPS for rule in group["rules"]):
-        if seconds(rule.get("for", "0s")) > at_most_s:
+        if parse_duration(rule.get("for", "0s")) > at_most_s * SECOND_MS:
             rule["for"] = f"{at_most_s}s"
     return {"groups": groups}
-
-
-def seconds(duration: str) -> float:
-    """Of a duration as Prometheus writes it: `1h30m`. Raises `ValueError`."""
-    if not re.fullmatch(rf"(?:{_PART.pattern})+", duration):
-        raise ValueError(f"{duration!r} is no duration of Prometheus'")
-    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

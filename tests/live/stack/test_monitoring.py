@@ -24,19 +24,6 @@ def test_hurried_rules_differ_only_in_how_long_alerts_about_groups_wait() -> Non
     assert rules.with_shorter_durations(recorded, 5) == recorded
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("0s", 0), ("90s", 90), ("1h30m", 5400), ("1d", 86400), ("5ms", 0.005)]
-)
-def test_seconds(text: str, expected: float) -> None:
-    assert rules.seconds(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "5", "m", "1m 5s", "-1m"])
-def test_no_seconds(text: str) -> None:
-    with pytest.raises(ValueError, match="no duration"):
-        rules.seconds(text)
-
-
 @pytest.mark.usefixtures("kafka")
 def test_without_alertmanager_and_gone_at_the_end(tmp_path: Path) -> None:
     with Monitoring(Programs(need("prometheus")), tmp_path, ["127.0.0.1:1"]) as monitoring:
