@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from agent.common.files import whole_or_not
 from agent.tools.spark_submit.errors import SubmitError
 
 
@@ -42,6 +43,5 @@ def _write(path: Path, text: str) -> None:
     """Another process may read it at this moment."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    with whole_or_not(path) as file:
+        file.write(text.encode())
