@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from email.message import Message
 from http.client import HTTPException
-from ipaddress import ip_address
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
@@ -28,6 +27,7 @@ from agent.common.clock import now_ms
 from agent.common.text import printable_truncated
 from agent.config.values import parse_agent_url
 from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_CLUSTER, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
+from agent.serving.web.allowed_hosts import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -328,20 +328,13 @@ def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector,
     port = "" if parts.port is None else f":{parts.port}"
     bare = f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")
     authorization = _authorization(parts, options)
-    if authorization is not None and parts.scheme == "http" and not _loopback(parts.hostname or ""):
+    if authorization is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         warn("(http:// shows the password to whoever is on the way; https:// does not)")
     return bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization
 
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _authorization(parts: SplitResult, options: Mapping[str, Any]) -> str | None:

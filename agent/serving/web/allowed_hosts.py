@@ -21,7 +21,7 @@ class AllowedHosts:
 
     def __init__(self, names: Sequence[str], listens_on: str) -> None:
         """Without names: those of this machine alone where it listens on a loopback address, else all."""
-        self._names = {it.lower() for it in names or ([] if _is_loopback(listens_on) else [ANY])}
+        self._names = {it.lower() for it in names or ([] if is_loopback(listens_on) else [ANY])}
         self._names |= {"localhost", "*.localhost"}
 
     def admits(self, header: str | None) -> bool:
@@ -39,7 +39,8 @@ class AllowedHosts:
         return _is_address(host) or name in self._names or not self._names.isdisjoint(parents)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, as its address or name says."""
     return ip_address(host).is_loopback if _is_address(host) else host == "localhost"
 
 
