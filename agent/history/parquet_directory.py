@@ -55,6 +55,7 @@ from msgspec import Struct
 from agent.common.clock import now_ms
 from agent.common.files import naming, sync_directory
 from agent.history.errors import HistoryError
+from agent.presentation.narrative.words import iso
 
 DATE = "date"
 ENDING = ".parquet"
@@ -103,8 +104,7 @@ class Holder(Struct, frozen=True):
     since_ms: int
 
     def __str__(self) -> str:
-        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_ms / 1000))
-        return f"{self.who} (process {self.pid} on {self.host}, since {since})"
+        return f"{self.who} (process {self.pid} on {self.host}, since {iso(self.since_ms)})"
 
 
 class OutputBusy(Exception):

@@ -6,7 +6,6 @@ An engine lists, opens and counts; what follows from that is found here, and wha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from agent.common.units import DAY_MS
@@ -16,6 +15,7 @@ from agent.history.rolling import Clocks, Range, start_of
 from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until
+from agent.presentation.narrative.words import iso
 
 Say = Callable[[str], None]
 
@@ -106,6 +106,5 @@ def not_over(episodes: int) -> str:
 
 def no_window_over(within: Range) -> str:
     """Of a rollup that gave no row of a group."""
-    known = datetime.fromtimestamp(within.horizon_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     shortest = min(WINDOWS, key=WINDOWS.__getitem__)
-    return f"no window has ended yet: the shortest is {shortest}, and the log is known up to {known}"
+    return f"no window has ended yet: the shortest is {shortest}, and the log is known up to {iso(within.horizon_ms)}"

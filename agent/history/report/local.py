@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from typing import Any
 
 from agent.history.arrow_types import arrow_schema
@@ -16,6 +15,7 @@ from agent.history.report.destination import LocalFiles
 from agent.history.report.queries.views import READ
 from agent.history.report.request import Report, ReportRequest, validate
 from agent.history.tables import TABLES
+from agent.presentation.narrative.words import day
 
 
 def run(job: Report, *, now_ms: int, memory_mb: int, command: str = "history") -> Written:
@@ -44,7 +44,7 @@ def days_of(it: ReportRequest) -> Bounds:
     """The days whose rows a report may need: an hour before the end of a day is of that day."""
     spans = [it.span, *(it.before_after or ())]
     first, last = min(span.since_ms for span in spans), max(span.until_ms for span in spans)
-    return Bounds(*(datetime.fromtimestamp(ms / 1000, UTC).date().isoformat() for ms in (first, last)))
+    return Bounds(day(first), day(last))
 
 
 def open_rollups(db: Any, rollups: str, days: Bounds = EVERY_DAY, suffix: str = "") -> AbstractContextManager[None]:

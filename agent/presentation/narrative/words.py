@@ -209,6 +209,11 @@ def clock(at_ms: int) -> str:
     return f"{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
+def iso(at_ms: int) -> str:
+    """Date and time in UTC by ISO 8601, to the second."""
+    return f"{day(at_ms)}T{clock(at_ms)}Z"
+
+
 def timestamp(at_ms: int) -> str:
     """Date and time in UTC, to the second; of a record without a timestamp (-1) it is not known."""
     return UNKNOWN_TIME if at_ms == NO_TIMESTAMP_MS else f"{day(at_ms)} {clock(at_ms)}"

@@ -16,7 +16,7 @@ from agent.common.text import runs
 from agent.core.diagnosis.severity import Severity
 from agent.presentation import markup
 from agent.presentation.markup import Markup
-from agent.presentation.narrative.words import clock, day, timestamp
+from agent.presentation.narrative.words import clock, day, iso, timestamp
 
 MAX_TEXT = 200
 """Characters of a name."""
@@ -160,11 +160,6 @@ def at(at_ms: int, today: str | None = None) -> Markup:
     """A time of day, with the date where it is not `today`'s."""
     said = clock(at_ms) if today == day(at_ms) else timestamp(at_ms)
     return Markup(f'<time datetime="{iso(at_ms)}" title="{timestamp(at_ms)} UTC">{said}</time>')
-
-
-def iso(at_ms: int) -> str:
-    """A time in ISO 8601, as the `datetime` of a `<time>`."""
-    return f"{day(at_ms)}T{clock(at_ms)}Z"
 
 
 def rough(ms: int) -> str:

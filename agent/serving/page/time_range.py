@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from agent.common.timespec import parse_range
 from agent.presentation.markup import Markup
-from agent.presentation.narrative.words import day, timestamp
+from agent.presentation.narrative.words import day, iso, timestamp
 from agent.serving.page.fleet import Event
-from agent.serving.page.markup import chips, current, group_address, iso, link, text
+from agent.serving.page.markup import chips, current, group_address, link, text
 
 PRESETS = {
     "15m": ("15 min", 900_000),

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from agent.presentation.narrative.words import MAX_NAME, clock, day
+from agent.presentation.narrative.words import MAX_NAME, iso
 
 
 def whatif_command(group: str, source: Mapping[str, Any], since_ms: int | None, until_ms: int | None) -> str:
@@ -21,7 +21,7 @@ def whatif_command(group: str, source: Mapping[str, Any], since_ms: int | None, 
         part
         for option, at_ms in (("--since", since_ms), ("--until", until_ms))
         if at_ms is not None
-        for part in (option, f"{day(at_ms)}T{clock(at_ms)}Z")
+        for part in (option, iso(at_ms))
     ]
     # One whose name is that long, or could be taken for an option, is asked for by hand.
     shown = group if len(group) <= MAX_NAME and group.isprintable() and not group.startswith("-") else "GROUP"

@@ -8,7 +8,7 @@ begins, as clocks in the report's time zone show it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -66,8 +66,7 @@ def of_hours(table: str, span: Range) -> str:
 
 def within_dates(span: Range) -> str:
     """Spares other days' files being read."""
-    first, last = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in span)
-    return f"date BETWEEN DATE '{first}' AND DATE '{last}'"
+    return f"date BETWEEN DATE '{day(span.since_ms)}' AND DATE '{day(span.until_ms)}'"
 
 
 def make_views(db: Any, span: Range, zone: str, step: Step) -> None:
