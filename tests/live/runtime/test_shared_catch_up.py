@@ -317,7 +317,6 @@ def test_a_stop_is_heeded_and_the_next_start_goes_on(
     alone: dict[str, Known],
     pieces: list[PieceRead],
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     """What was taken is in the snapshots; each event is told once."""

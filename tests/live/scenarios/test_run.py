@@ -218,7 +218,7 @@ def test_one_group(cluster: Cluster, performance: object, tmp_path: Path) -> Non
         assert it.end() < 5
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_nobody_there() -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     commands = (["run"], ["describe", "orders"], ["coordinator", "orders"])
     with ThreadPoolExecutor() as pool:  # each waits for as long as a broker may need

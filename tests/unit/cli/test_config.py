@@ -158,7 +158,7 @@ def test_what_run_is_told(tmp_path: Path) -> None:
     assert "--history-roll goes with --history-parquet" in raised.value.message
 
 
-def test_the_file_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_read_again(tmp_path: Path) -> None:
     path = config(tmp_path, "bootstrap-server: b\nlag-interval: 5s\nmax-series: 5\n")
     again = rereader(context(path, "--max-series", "7"))
     assert again is not None

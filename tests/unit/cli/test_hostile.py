@@ -138,7 +138,7 @@ def test_lone_surrogates_come_back() -> None:
 
 
 @pytest.mark.usefixtures("process")
-def test_an_argument_that_is_no_text(tmp_path: Path) -> None:
+def test_an_argument_that_is_no_text() -> None:
     for command in (["coordinator"], ["groups", "--from"], ["describe", "--agent", "http://localhost:1"]):
         with spawn(*command, b"\xff\x1b[31m") as process:
             out, err = process.communicate()

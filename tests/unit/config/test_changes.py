@@ -131,7 +131,7 @@ def test_some_of_each() -> None:
     assert (merged.log.level, merged.http.listen) == ("debug", running.http.listen)
 
 
-def clusters(tmp_path: Path, *names: str, more: str = "") -> str:
+def clusters(*names: str, more: str = "") -> str:
     return "clusters:\n" + "".join(f"  {name}: {{bootstrap-server: {name}{more}}}\n" for name in names)
 
 
@@ -139,8 +139,8 @@ def test_clusters(tmp_path: Path) -> None:
     def of(text: str) -> object:
         return settings(file=file_options(tmp_path, text))
 
-    running = settings(file=file_options(tmp_path, clusters(tmp_path, "a", "b")))
-    wanted = settings(file=file_options(tmp_path, clusters(tmp_path, "b", "c", more=", max-series: 5")))
+    running = settings(file=file_options(tmp_path, clusters("a", "b")))
+    wanted = settings(file=file_options(tmp_path, clusters("b", "c", more=", max-series: 5")))
     merged, changes = compare(running, wanted)
     assert [str(it) for it in changes.applied] == ["clusters.b.max-series"]
     assert [str(it) for it in changes.needs_restart] == ["clusters.a", "clusters.c"]

@@ -276,7 +276,7 @@ def test_files_that_cannot_be_read_are_refused_alone(tmp_path, records, caplog):
     ]
 
 
-def test_a_partition_that_cannot_be_stored_keeps_nobody_from_the_others(tmp_path, records, caplog):
+def test_a_partition_that_cannot_be_stored_keeps_nobody_from_the_others(tmp_path, records):
     """As where one snapshot is larger than there is room. Once that is over, all are stored: what was there may be
     gone."""
     it = Kept(tmp_path)

@@ -160,7 +160,7 @@ def test_with_many_events_a_piece_is_handed_over(monkeypatch: pytest.MonkeyPatch
     assert found.next_offset < history()[-1].offsets[0]
 
 
-def test_nothing_is_handed_over_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_handed_over_by_half() -> None:
     assert reading().result() is None
     it = reading()
     it.take(history()[0].part(0, 3))

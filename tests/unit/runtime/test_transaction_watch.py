@@ -210,7 +210,7 @@ def test_what_is_said_where_the_name_is_not_to_be_had(
     assert stage.asked_ids == asked
 
 
-def test_lines_of_many_come_together(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_of_many_come_together(stage: Stage) -> None:
     """Who opens them without end makes nobody read the coordinator's log without end."""
     stage.records = {0: (BOOT_MS, "g"), 1: (BOOT_MS, "g")}
     stage.until(10)

@@ -145,9 +145,7 @@ def renewals(cluster: Secured, begun: int) -> int:
     return (max(signed_ms) - min(signed_ms)) // (1000 * TOKENS_S) if signed_ms else 0
 
 
-def test_clients_that_nobody_polls_renew_their_tokens(
-    cluster: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_that_nobody_polls_renew_their_tokens(cluster: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
     monkeypatch.setattr(MSKAuthTokenProvider, "DEFAULT_TOKEN_EXPIRY_SECONDS", TOKENS_S)

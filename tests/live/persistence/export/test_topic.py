@@ -233,9 +233,7 @@ def test_a_right_that_is_taken_and_given_back_costs_nothing(conf: dict[str, str]
     assert_all_in_order(conf, topic, 1_500, "right taken away")
 
 
-def test_an_event_that_the_topic_does_not_take_is_refused_alone(
-    conf: dict[str, str], topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_event_that_the_topic_does_not_take_is_refused_alone(conf: dict[str, str], topic: str) -> None:
     admin = AdminClient({**conf, "log_level": 0})
     made = NewTopic(topic, 2, config={"max.message.bytes": "20000"})
     admin.create_topics([made])[topic].result(60)

@@ -290,7 +290,7 @@ def test_a_broker_that_wants_our_certificate(tmp_path: Path) -> None:
         assert [bad.on for bad in failed(conf, observer=False, lag=False)] == [TOPIC], "in, and without rights"
 
 
-def test_a_plain_broker_and_its_troubles(tmp_path: Path) -> None:
+def test_a_plain_broker_and_its_troubles() -> None:
     with EmbeddedBroker(fetch_jars(), properties=PROPERTIES, heap="256m") as broker:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         assert failed(conf) == []

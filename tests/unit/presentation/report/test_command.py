@@ -37,7 +37,7 @@ def _umask() -> int:
     return mask
 
 
-def test_an_agent_tells_the_same_as_the_files(tmp_path: Path) -> None:
+def test_an_agent_tells_the_same_as_the_files() -> None:
     texts = []
     with served(Replayed(of_path(SEGMENTS))) as url:
         for source in (["--from", str(SEGMENTS)], ["--agent", url]):

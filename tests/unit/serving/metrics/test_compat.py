@@ -194,7 +194,7 @@ def test_they_count_among_the_series() -> None:
     assert series_of(GroupLines(None, ALL), PAYMENTS) > OWN_SERIES + 30
 
 
-def test_the_option(tmp_path: Any) -> None:
+def test_the_option() -> None:
     made = settings(*("--bootstrap-server", "b", "--cluster", "eu", "--compat-metrics", "burrow"))
     (cluster,) = made.clusters
     assert compat_of(cluster) == CompatOptions((Exporters.BURROW,), "eu")

@@ -94,7 +94,7 @@ spec:
 """
 
 
-def test_what_people_write_stays(tmp_path: Path) -> None:
+def test_what_people_write_stays() -> None:
     for it in (replace(FULL_VALUES, broker_log=None, broker_log_volume=None), replace(PLAIN_VALUES, native=False)):
         made = inject(KEPT, it, annotates=True)
         kept = iter(made.text.splitlines())
