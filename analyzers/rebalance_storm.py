@@ -32,7 +32,6 @@ from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import UNKNOWN, spell_settings
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition
-from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 from analyzers.formatting import distinct_names, duration_text, milliseconds
@@ -250,7 +249,7 @@ class RebalanceStorm(Analyzer):
         departures = rebalance.inferred.departures
         left: set[ClientIdentity] = set()
         # Dead members in the order in which they died: each may have taken the place of the one before.
-        for member in sorted(rebalance.left, key=lambda it: _alive_ms(it, departures.get(it.member_id)) or now_ms):
+        for member in sorted(rebalance.left, key=lambda it: _alive_ms(departures.get(it.member_id)) or now_ms):
             how = departures.get(member.member_id)
             cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
             counts = stayed or cause in TIMEOUT_CAUSES
@@ -260,7 +259,7 @@ class RebalanceStorm(Analyzer):
                 if not counts:
                     self._chains.discard(key, member.member_id)
                     continue
-                self._chains.leave(key, member.member_id, now_ms, _alive_ms(member, how))
+                self._chains.leave(key, member.member_id, now_ms, _alive_ms(how))
                 left.add(key)
             if counts:
                 self._gone.add(
@@ -457,7 +456,7 @@ class RebalanceStorm(Analyzer):
         return {it.client_id for it, number in clients if it in often and 2 * self._chains.restarts(it, 0) > number}
 
 
-def _alive_ms(member: Member, how: Departure | None) -> int | None:
+def _alive_ms(how: Departure | None) -> int | None:
     """When a member whose session ran out was alive last, by the group's clock; None of others."""
     if how is None or how.cause is not Cause.SESSION_TIMEOUT or how.departed_ms is None:
         return None

@@ -111,15 +111,13 @@ def assigned(
         return {"assign": json.dumps({topic: sorted(leaders(consumer, topic, timeout_s))})}
 
 
-def log_of(
-    kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None, *, timeout_s: float = 60.0
-) -> tuple[LogId, int]:
+def log_of(kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None) -> tuple[LogId, int]:
     """Which log the topic is now, and how many partitions it has. Raises `JobError`."""
     from agent.kafka.source.cluster import leaders
     from agent.kafka.source.identity import IdentityClient
 
     with _asking(kafka, environ) as (consumer, properties):
-        return IdentityClient(consumer, properties).ask(topic, timeout_s), len(leaders(consumer, topic, timeout_s))
+        return IdentityClient(consumer, properties).ask(topic, 60.0), len(leaders(consumer, topic, 60.0))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ STEPS_MS = (
     2 * _H, 3 * _H, 6 * _H, 12 * _H, _D, 2 * _D, 7 * _D, 14 * _D, 28 * _D, 91 * _D, 182 * _D, 364 * _D,
 )  # fmt: skip
 """Steps between ticks that people count in."""
+APART = 84
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -31,10 +32,10 @@ class Scale(Struct, frozen=True):
         part = min(max((at_ms - self.since_ms) / span, 0.0), 1.0)
         return round(self.left + part * (self.right - self.left), 1)
 
-    def ticks(self, apart: float = 84) -> list[tuple[float, str]]:
-        """Places and words of the axis, at least so many pixels apart."""
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places and words of the axis, at least `APART` pixels apart."""
         span = max(self.until_ms - self.since_ms, 1)
-        most = max((self.right - self.left) / apart, 1)
+        most = max((self.right - self.left) / APART, 1)
         step = next((it for it in STEPS_MS if span / it <= most), None)
         if step is None:
             # Centuries: whatever comes out as few enough.

@@ -30,7 +30,7 @@ def week(found: ReportData) -> m.Markup:
     return m.section(
         "when",
         "When in the week",
-        m.paragraph(_sentence(found, cells)),
+        m.paragraph(_sentence(cells)),
         m.Markup(f'<div class="pair">{tables}</div>'),
         m.note(
             f"Sums over the range, in the time zone {found.zone}. Below each weekday: how many of it the range has.",
@@ -42,7 +42,7 @@ def week(found: ReportData) -> m.Markup:
     )
 
 
-def _sentence(found: ReportData, cells: Cells) -> str:
+def _sentence(cells: Cells) -> str:
     known = {at: it["stopped_partition_ms"] for at, it in cells.items() if it["stopped_partition_ms"] is not None}
     whole = sum(known.values())
     if not whole:
