@@ -180,7 +180,8 @@ class Forms:
         return None if declared is None else self._fields_layout(annotation, declared)
 
     def _fields_layout(self, cls: type, declared: StateFields) -> str | None:
-        fields = {it.name: self._plain_layout(it.type) for it in stored_fields(cls, declared, self.version).fields}
+        stored = stored_fields(cls, declared, self.version).fields
+        fields = {name: self._plain_layout(kind) for name, kind in stored.items()}
         if None in fields.values():
             return None
         return f"({','.join(f'{name}:{layout}' for name, layout in fields.items())})"
@@ -318,12 +319,10 @@ class Forms:
         assert declared is not None, f"{cls} declares no state"
         stored = stored_fields(cls, declared, self.version)
         if issubclass(cls, tuple):
-            assert sorted(declared) == [it.name for it in stored.fields], (
-                f"{cls.__name__}: named tuples do not migrate"
-            )
+            assert declared.keys() == stored.fields.keys(), f"{cls.__name__}: named tuples do not migrate"
             forms = [self.of(_substituted(declared[name], parameters)) for name in cls._fields]
             return _row(cls, forms, cls._fields)
-        forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
+        forms = [special.get(name) or self.of(_substituted(kind, parameters)) for name, kind in stored.fields.items()]
         put_together: Callable[[Any, Any, Unpacking], Any] | None = None
         restored = getattr(cls, "after_restore", None)
         is_whole = make is None and issubclass(cls, Struct)
@@ -341,9 +340,9 @@ class Forms:
                 restored(it)
             return it
 
-        layout = ",".join(f"{it.name}:{form.layout}" for it, form in zip(stored.fields, forms, strict=True))
+        layout = ",".join(f"{name}:{form.layout}" for name, form in zip(stored.fields, forms, strict=True))
         plain = generic(tuple, *(form.plain for form in forms))
-        return Form(plain, f"({layout})", _packer([f".{it.name}" for it in stored.fields], forms), unpack)
+        return Form(plain, f"({layout})", _packer([f".{name}" for name in stored.fields], forms), unpack)
 
 
 def _substituted(annotation: Any, parameters: Mapping[Any, Any]) -> Any:
@@ -410,9 +409,8 @@ def _restorer(
     It is compiled: several times as fast as a loop, and an image has a million fields. That takes a tenth of a
     millisecond: not before it is needed."""
     values = {
-        it.attribute: f"v{number}" if unpack is unchanged else f"u{number}(v{number}, by)"
-        for number, (it, unpack) in enumerate(zip(stored.fields, unpacks, strict=True))
-        if it.attribute is not None
+        name: f"v{number}" if unpack is unchanged else f"u{number}(v{number}, by)"
+        for number, (name, unpack) in enumerate(zip(stored.fields, unpacks, strict=True))
     }
     values |= {name: f"d{number}()" for number, (name, _) in enumerate(stored.added)}
     lines = [

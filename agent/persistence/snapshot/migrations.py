@@ -44,23 +44,7 @@ class Added(NamedTuple):
     default: Callable[[], Any]
 
 
-class Renamed(NamedTuple):
-    """A field that had another name."""
-
-    cls: type
-    before: str
-    field: str
-
-
-class Removed(NamedTuple):
-    """A field that images before have, and its type then."""
-
-    cls: type
-    field: str
-    type: Any
-
-
-MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
+MIGRATIONS: dict[int, Sequence[Added]] = {
     4: (Added(PartitionDiagnosis, "ahead", RecordsAhead),),
     5: (
         Added(PartitionMirror, "origins", PartitionOrigins),
@@ -95,39 +79,24 @@ ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6, "timestamps_ahead":
 then."""
 
 
-class StoredField(NamedTuple):
-    """A field as images of a version have it; `attribute` is its name now, None if there is none any more."""
-
-    name: str
-    type: Any
-    attribute: str | None
-
-
 class StoredFields(NamedTuple):
-    """The fields of a class in images of a version, by name; and those that came since, with their defaults."""
+    """The fields of a class in images of a version, by name, with their types then; and those that came since, with
+    their defaults."""
 
-    fields: list[StoredField]
+    fields: dict[str, Any]
     added: list[tuple[str, Callable[[], Any]]]
 
 
 def stored_fields(cls: type, declared: StateFields, version: int) -> StoredFields:
     """The fields of a class that declares these now."""
-    fields = {name: StoredField(name, kind, name) for name, kind in declared.items()}
+    fields = dict(declared)
     for last in sorted(declared.until, reverse=True):
         if version <= last:
-            fields |= {name: StoredField(name, kind, name) for name, kind in declared.until[last].items()}
+            fields |= declared.until[last]
     added: list[tuple[str, Callable[[], Any]]] = []
     for number in range(FORMAT, version, -1):
         for change in MIGRATIONS.get(number, ()):
-            if change.cls is not cls:
-                continue
-            match change:
-                case Added(field=field, default=default):
-                    attribute = fields.pop(field).attribute
-                    if attribute is not None:
-                        added.append((attribute, default))
-                case Renamed(before=before, field=field):
-                    fields[before] = fields.pop(field)._replace(name=before)
-                case Removed(field=field, type=kind):
-                    fields[field] = StoredField(field, kind, None)
-    return StoredFields([fields[name] for name in sorted(fields)], added)
+            if change.cls is cls:
+                del fields[change.field]
+                added.append((change.field, change.default))
+    return StoredFields(dict(sorted(fields.items())), added)

@@ -18,7 +18,7 @@ from agent.persistence.snapshot.codec import Forms, Packing, Unpacking, forms_of
 from agent.persistence.snapshot.envelope import Header, read_header, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.image_codec import ImageCodec
-from agent.persistence.snapshot.migrations import FORMAT, MIGRATIONS, OLDEST_FORMAT, Added, Removed, Renamed
+from agent.persistence.snapshot.migrations import FORMAT, MIGRATIONS, OLDEST_FORMAT, Added
 from analyzers.stalled_consumer import StalledConsumer
 from analyzers.stalled_rules import PartitionTrack, ProgressTrack, StalledSettings
 from analyzers.stalled_tracks import packed, partition_track
@@ -84,21 +84,21 @@ def test_another_format_is_refused_in_one_line(version: int, monkeypatch: pytest
 
 
 class Thing:
-    """As it is now; `was` makes the form that it had."""
+    """As it is now: two of its fields came later."""
 
     STATE: ClassVar = StateFields({"a": int, "fresh": dict[str, int], "named": str})
     __slots__ = ("a", "fresh", "named")
 
 
-def test_added_renamed_and_removed_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "FORMAT", 5)
     monkeypatch.setattr(codec, "FORMAT", 5)
-    monkeypatch.setitem(MIGRATIONS, 4, [Renamed(Thing, "name", "label"), Removed(Thing, "dropped", list[int])])
-    monkeypatch.setitem(MIGRATIONS, 5, [Renamed(Thing, "label", "named"), Added(Thing, "fresh", dict)])
+    monkeypatch.setitem(MIGRATIONS, 4, [Added(Thing, "named", lambda: "x")])
+    monkeypatch.setitem(MIGRATIONS, 5, [Added(Thing, "fresh", dict)])
     form = Forms(3).of(Thing)
-    assert form.layout == "(a:int,dropped:list[int],name:str)"
-    assert Forms(4).of(Thing).layout == "(a:int,label:str)"
-    plain: Any = msgspec.msgpack.Decoder(form.plain).decode(msgspec.msgpack.encode((1, [2], "x")))
+    assert form.layout == "(a:int)"
+    assert Forms(4).of(Thing).layout == "(a:int,named:str)"
+    plain: Any = msgspec.msgpack.Decoder(form.plain).decode(msgspec.msgpack.encode((1,)))
     one, other = (form.unpack(plain, Unpacking([], {})) for _ in range(2))
     assert (one.a, one.fresh, one.named) == (1, {}, "x")
     assert one.fresh is not other.fresh
