@@ -202,7 +202,7 @@ def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: T
     known = group.roster.static_member(instance_id)
     if known is not None:
         _replace(group, request, known, member_id, token)
-    elif instance_id is None and request.requires_known_member_id:
+    elif instance_id is None:
         group.add_pending(member_id, request.session_timeout_ms)
         group.respond(token, JoinGroupResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:

@@ -72,11 +72,10 @@ class FindCoordinatorRequest(Struct, frozen=True):
 
 
 class JoinGroupRequest(Struct, frozen=True):
-    """A member asks to be in the next generation. `protocols` in its order of preference.
+    """A member asks to be in the next generation, by a JoinGroup of version 4 or later: a dynamic member without an
+    id is first given one. `protocols` in its order of preference.
 
-    `requires_known_member_id` is what a JoinGroup from version 4 on means: a dynamic member without an id is
-    first given one. `reason` is what the client knows of its reason to join again; a broker does not see it, and
-    it decides nothing.
+    `reason` is what the client knows of its reason to join again; a broker does not see it, and it decides nothing.
     """
 
     group: str
@@ -89,7 +88,6 @@ class JoinGroupRequest(Struct, frozen=True):
     client_id: str = ""
     client_host: str = "/127.0.0.1"
     reason: RebalanceReason | None = None
-    requires_known_member_id: bool = True
 
 
 class SyncGroupRequest(Struct, frozen=True):

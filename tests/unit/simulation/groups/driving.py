@@ -91,7 +91,6 @@ class Driven:
             tuple(SupportedProtocol(name, conf.get("metadata", "")) for name in offers),
             instance_id,
             who,
-            requires_known_member_id=conf.get("needs_id", True),
         )
         answer = self.ask(who, request, at)
         if answer is not None and answer.error == "MEMBER_ID_REQUIRED" and conf.get("goes_on", True):

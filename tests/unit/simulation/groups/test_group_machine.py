@@ -91,10 +91,9 @@ class GroupMachine(RuleBasedStateMachine):
         offers=st.sampled_from(OFFERS),
         session=st.sampled_from(SESSIONS),
         rebalance=st.sampled_from(REBALANCES),
-        needs_id=st.booleans(),
         protocol_type=st.sampled_from(("consumer", "consumer", "consumer", "connect", "")),
     )
-    def join(self, place: int, is_new: bool, offers: tuple[str, ...], needs_id: bool, **asked: Any) -> None:
+    def join(self, place: int, is_new: bool, offers: tuple[str, ...], **asked: Any) -> None:
         self.ask(
             JoinGroupRequest(
                 "g",
@@ -105,7 +104,6 @@ class GroupMachine(RuleBasedStateMachine):
                 tuple(SupportedProtocol(name, len(self.asked) % 2) for name in offers),
                 asked["instance_id"],
                 "c",
-                requires_known_member_id=needs_id,
             )
         )
 

@@ -152,11 +152,10 @@ def test_a_dynamic_member_is_given_an_id_first() -> None:
     assert group.group.roster.pending_member_ids == set()
 
 
-def test_old_clients_and_static_members_join_at_once() -> None:
+def test_static_members_join_at_once() -> None:
     group = Driven()
-    group.join("old", 0, needs_id=False)
-    assert group.joined("old").member_id.startswith("old-")
-    group.admit("B", 0, "old", instance_id="i-1")
+    group.join("B", 0, instance_id="i-1")
+    group.joined("B")
     assert group.ids["B"].startswith("i-1-")
     assert len(group.ids["B"]) == len("i-1-") + 36
 
