@@ -18,7 +18,7 @@ from agent.core.protocol.assignors import (
 from agent.core.protocol.assignors.outcome import AssignmentOutcome, assignment_outcome
 
 NAMES = (*ASSIGNORS, *(name for name in SERVER_ASSIGNORS if name not in ASSIGNORS))
-"""Every assignor; `range` is the consumer's, which without racks is the coordinator's too."""
+"""Every assignor; `range` is the consumer's and the coordinator's."""
 
 MAX_PARTITIONS = 1_000_000
 """In all. More than any cluster has; a mistyped number shall not take all memory."""

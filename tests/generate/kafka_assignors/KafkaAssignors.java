@@ -89,33 +89,27 @@ public class KafkaAssignors {
         List<TopicPartition> owned = new ArrayList<>();
         member.get("owned").forEach(it -> owned.add(new TopicPartition(it.get(0).asText(), it.get(1).asInt())));
         int generation = member.path("generation").isInt() ? member.get("generation").asInt() : -1;
-        Optional<String> rack = Optional.ofNullable(member.path("rack").textValue());
         Subscription out;
         if (assignor instanceof StickyAssignor) {
             // An eager member has given up everything, and says in the assignor's own data what it was.
             StickyAssignor theirs = new StickyAssignor();
             theirs.onAssignment(new Assignment(owned), new ConsumerGroupMetadata("g", generation, "", Optional.empty()));
-            out = new Subscription(topics, theirs.subscriptionUserData(Set.of()), List.of(), generation, rack);
+            out = new Subscription(topics, theirs.subscriptionUserData(Set.of()), List.of(), generation, Optional.empty());
         } else {
-            out = new Subscription(topics, null, owned, generation, rack);
+            out = new Subscription(topics, null, owned, generation, Optional.empty());
         }
         out.setGroupInstanceId(Optional.ofNullable(member.path("instance_id").textValue()));
         return out;
     }
 
     private static Cluster cluster(JsonNode problem) {
-        Map<String, Node> nodes = new HashMap<>();
         List<PartitionInfo> partitions = new ArrayList<>();
         problem.get("partitions").fields().forEachRemaining(it -> {
             for (int number = 0; number < it.getValue().asInt(); number++) {
-                List<Node> replicas = new ArrayList<>();
-                problem.path("racks").path(it.getKey()).path(number).forEach(rack -> replicas.add(
-                    nodes.computeIfAbsent(rack.asText(), name -> new Node(nodes.size(), "localhost", 9092, name))));
-                Node[] all = replicas.toArray(new Node[0]);
-                partitions.add(new PartitionInfo(it.getKey(), number, all.length > 0 ? all[0] : null, all, all));
+                partitions.add(new PartitionInfo(it.getKey(), number, null, new Node[0], new Node[0]));
             }
         });
-        return new Cluster("c", nodes.values(), partitions, Set.of(), Set.of());
+        return new Cluster("c", List.of(), partitions, Set.of(), Set.of());
     }
 
     private static Map<String, List<Object[]>> byServer(JsonNode problem) {
@@ -154,7 +148,7 @@ public class KafkaAssignors {
                 held.put(id, new HashSet<>(numbers));
             });
             members.put(it.getKey(), new MemberSubscriptionAndAssignmentImpl(
-                Optional.ofNullable(it.getValue().path("rack").textValue()),
+                Optional.empty(),
                 Optional.ofNullable(it.getValue().path("instance_id").textValue()),
                 wanted,
                 new org.apache.kafka.coordinator.group.modern.Assignment(Collections.unmodifiableMap(held))));

@@ -6,7 +6,7 @@ import json
 import sys
 
 from tests.generate.kafka_assignors.asking import RECORDED, Kafka, kafka
-from tests.generate.kafka_assignors.groups import KINDS, compare, rounds
+from tests.generate.kafka_assignors.groups import KINDS, compare, is_wanted, rounds
 
 RECORDED_GROUPS = 8
 
@@ -18,8 +18,9 @@ def record(asked: Kafka) -> None:
         for kind in KINDS:
             for form, answer in rounds(asked, kind, RECORDED_GROUPS, "recorded", small=True):
                 assert answer is not None
-                row = {"kind": kind, **form, "expect": answer}
-                file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+                if is_wanted(form, answer):
+                    row = {"kind": kind, **form, "expect": answer}
+                    file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def main(arguments: list[str]) -> None:

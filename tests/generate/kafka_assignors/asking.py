@@ -30,8 +30,7 @@ PATIENCE_S = 60
 """For an answer, which takes milliseconds."""
 
 Form = dict[str, Any]
-"""A problem as the contract has it; with `server` for an assignor of the coordinator, `racks` by topic and partition,
-and by member `rack` and `generation`."""
+"""A problem as the contract has it; with `server` for an assignor of the coordinator, and by member `generation`."""
 
 
 def problem_of(form: Mapping[str, Any]) -> AssignmentProblem:
@@ -41,16 +40,10 @@ def problem_of(form: Mapping[str, Any]) -> AssignmentProblem:
             it.get("instance_id"),
             tuple((topic, number) for topic, number in it["owned"]),
             it.get("generation"),
-            it.get("rack"),
         )
         for member_id, it in form["members"].items()
     }
-    racks = {
-        (topic, number): frozenset(names)
-        for topic, rows in form.get("racks", {}).items()
-        for number, names in enumerate(rows)
-    }
-    return AssignmentProblem(form["partitions"], members, racks)
+    return AssignmentProblem(form["partitions"], members)
 
 
 def ours(form: Mapping[str, Any]) -> Assignment:

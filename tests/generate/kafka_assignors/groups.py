@@ -10,39 +10,31 @@ from agent.core.protocol.assignors import Assignment
 from tests.generate.kafka_assignors.asking import Form, Kafka, NoAnswerError, ours
 
 KINDS = {
-    # As tests name them: assignor, whether the coordinator's, all subscriptions alike, with racks.
-    "range": ("range", False, None, False),
-    "range by rack": ("range", False, None, True),
-    "roundrobin": ("roundrobin", False, None, False),
-    "sticky, alike": ("sticky", False, True, False),
-    "sticky, not alike": ("sticky", False, False, False),
-    "cooperative-sticky, alike": ("cooperative-sticky", False, True, False),
-    "cooperative-sticky, not alike": ("cooperative-sticky", False, False, False),
-    "uniform, alike": ("uniform", True, True, False),
-    "uniform, not alike": ("uniform", True, False, False),
-    "server's range": ("range", True, None, True),
+    # As tests name them: assignor, whether the coordinator's, all subscriptions alike.
+    "range": ("range", False, None),
+    "roundrobin": ("roundrobin", False, None),
+    "sticky, alike": ("sticky", False, True),
+    "sticky, not alike": ("sticky", False, False),
+    "cooperative-sticky, alike": ("cooperative-sticky", False, True),
+    "cooperative-sticky, not alike": ("cooperative-sticky", False, False),
+    "uniform, alike": ("uniform", True, True),
+    "uniform, not alike": ("uniform", True, False),
+    "server's range": ("range", True, None),
 }
 ROUNDS = 4
-RACKS = ("a", "b", "c", "d")
 
 
 class RandomGroup:
     """A group; `form` is what its assignor is asked now."""
 
     def __init__(self, kind: str, dice: random.Random, *, small: bool = False) -> None:
-        self._assignor, self._server, alike, self._by_rack = KINDS[kind]
+        self._assignor, self._server, alike = KINDS[kind]
         self._dice = dice
         self._alike = dice.random() < 0.5 if alike is None else alike
         size = 8 if small else dice.choice((3, 8, 40))
         names = dice.sample(("orders", "payments", "a.b", "t-1", "t-10", "t-2", "Zebra", "x_y", "geo", "fraud"), 10)
         self.partitions = {topic: dice.randint(1, size) for topic in names[: dice.randint(1, 3 if small else 6)]}
-        self._racks = {topic: [self._replicas() for _ in range(40)] for topic in names}
-        if self._by_rack and dice.random() < 0.4:
-            # Copartitioned: the same size, and often the same racks.
-            count, rows = dice.randint(1, size), self._racks[names[0]]
-            self.partitions = dict.fromkeys(self.partitions, count)
-            if dice.random() < 0.5:
-                self._racks = dict.fromkeys(self._racks, rows)
+        self._names = names
         self._shared = self._some_topics()
         self.members: dict[str, Form] = {}
         self._generation = 1
@@ -54,8 +46,6 @@ class RandomGroup:
         form: Form = {"assignor": self._assignor, "partitions": dict(self.partitions), "members": self.members}
         if self._server:
             form["server"] = True
-        if self._by_rack:
-            form["racks"] = {topic: self._racks[topic][:count] for topic, count in self.partitions.items()}
         return form
 
     def settle(self, answer: Assignment) -> None:
@@ -90,8 +80,6 @@ class RandomGroup:
         member_id = f"{dice.choice(('app', 'größe', 'c'))}-{dice.randrange(100)}-{dice.getrandbits(64):016x}"
         if dice.random() < 0.2:
             member["instance_id"] = f"i-{dice.getrandbits(32)}"
-        if self._by_rack and dice.random() < 0.9:
-            member["rack"] = dice.choice(RACKS)
         self.members = {**self.members, member_id: member}
 
     def _leave(self) -> None:
@@ -105,7 +93,7 @@ class RandomGroup:
         self.partitions[topic] = min(40, self.partitions[topic] + self._dice.randint(1, 10))
 
     def _add_topic(self) -> None:
-        topic = self._dice.choice(list(self._racks))
+        topic = self._dice.choice(self._names)
         self.partitions.setdefault(topic, self._dice.randint(1, 10))
         if self._alike:
             self._shared = sorted({*self._shared, topic})
@@ -137,9 +125,6 @@ class RandomGroup:
         dice, topics = self._dice, list(self.partitions)
         some = dice.sample(topics, dice.randint(1, len(topics)))
         return sorted([*some, "no-such-topic"] if dice.random() < 0.05 else some)
-
-    def _replicas(self) -> list[str]:
-        return sorted(self._dice.sample(RACKS, self._dice.choice((1, 1, 2, 3, 4))))
 
 
 def rounds(

@@ -17,7 +17,7 @@ from agent.core.protocol.assignors.problem import (
     by_topic,
     sorted_member_ids,
 )
-from agent.core.protocol.assignors.range_roundrobin import range_assignor, roundrobin_assignor, server_range_assignor
+from agent.core.protocol.assignors.range_roundrobin import range_assignor, roundrobin_assignor
 from agent.core.protocol.assignors.sticky import cooperative_sticky_assignor, sticky_assignor
 from agent.core.protocol.assignors.uniform import uniform_assignor
 
@@ -47,6 +47,6 @@ ASSIGNORS: Mapping[str, Assignor] = {
 
 SERVER_ASSIGNORS: Mapping[str, Assignor] = {
     "uniform": uniform_assignor,
-    "range": server_range_assignor,
+    "range": range_assignor,
 }
 """Of the coordinator of KIP-848 groups, by the name in `group.remote.assignor`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from agent.core.protocol.hashing import hash_map_bucket
 
@@ -36,13 +36,11 @@ class MemberSubscription(Struct, frozen=True):
 class AssignmentProblem(Struct, frozen=True):
     """What is to be assigned: how many partitions each topic has, and the members by id.
 
-    A subscribed topic that is not in `partitions` does not exist. `racks` are those of a partition's replicas,
-    where they are known.
+    A subscribed topic that is not in `partitions` does not exist.
     """
 
     partitions: Mapping[str, int]
     members: Mapping[str, MemberSubscription]
-    racks: Mapping[Slot, frozenset[str]] = field(default_factory=dict)
 
     def subscribed_topics(self) -> dict[str, int]:
         """The topics with partitions that somebody wants, in order: what is shared out."""

@@ -246,16 +246,6 @@ def test_ids_are_sorted_as_java_sorts_them() -> None:
     ]
 
 
-def test_racks_are_matched_within_the_fair_share() -> None:
-    members = {
-        member_id: MemberSubscription(frozenset({"t0"}), rack=rack) for member_id, rack in (("a", "x"), ("b", "y"))
-    }
-    racks = {("t0", number): frozenset("y" if number < 2 else "x") for number in range(4)}
-    problem = AssignmentProblem({"t0": 4}, members, racks)
-    assert ASSIGNORS["range"](problem) == {"a": [("t0", 2), ("t0", 3)], "b": [("t0", 0), ("t0", 1)]}
-    assert SERVER_ASSIGNORS["range"](problem) == {"a": [("t0", 0), ("t0", 1)], "b": [("t0", 2), ("t0", 3)]}
-
-
 TOPICS = ("t0", "t1", "t2")
 SLOTS = [(topic, number) for topic in TOPICS for number in range(5)]
 
@@ -274,14 +264,10 @@ def problems(draw: st.DrawFn, *, alike: bool | None = None) -> AssignmentProblem
             shared if equal else draw(some),
             owned=tuple(slot for slot, owner in zip(SLOTS, owners, strict=True) if owner == member_id),
             generation=draw(st.sampled_from([None, 3, 4])),
-            rack=draw(st.sampled_from([None, "a", "b"])),
         )
         for member_id in ids
     }
-    racks = draw(st.lists(st.sampled_from(["", "a", "b", "ab"]), max_size=len(SLOTS)))
-    return AssignmentProblem(
-        partitions, members, {slot: frozenset(them) for slot, them in zip(SLOTS, racks, strict=False)}
-    )
+    return AssignmentProblem(partitions, members)
 
 
 def owners_of(assignment: Assignment) -> dict[Slot, str]:
