@@ -101,7 +101,6 @@ class ClusterState:
         witness: EvidenceSource | None = None,
         origin_source: OriginSource | None = None,
         is_remembered: Callable[[str], bool] = _every_group,
-        scope: str = "",
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         cluster: str | None = None,
         log: LogId = NO_LOG,
@@ -110,7 +109,6 @@ class ClusterState:
         members: MembershipObserver | None = None,
     ) -> None:
         """`is_remembered`: whether a group of that name is told of, counted and remembered; every one is mirrored.
-        `scope` is the same in words: a snapshot of another scope is refused.
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
         name in the events that are remembered. With `remembers` False nothing is counted and remembered.
@@ -129,7 +127,6 @@ class ClusterState:
         self._latest_ms: dict[int, int] = {}
         self._codec = ImageCodec(
             chosen,
-            scope=scope,
             evidence_source=witness,
             on_failure=on_failure,
             mirror_class=mirror_class,

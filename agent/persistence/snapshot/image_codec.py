@@ -97,20 +97,17 @@ class ImageCodec:
         self,
         selection: AnalyzerSelection,
         *,
-        scope: str = "",
         evidence_source: EvidenceSource | None = None,
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         mirror_class: type[PartitionMirror] = PartitionMirror,
         origin_source: OriginSource | None = None,
     ) -> None:
-        """`scope` says in words what else decides what is kept: which groups are shown. `mirror_class`: of what class
-        the mirrors are."""
+        """`mirror_class`: of what class the mirrors are."""
         self._mirror_class, self._origin_source = mirror_class, origin_source
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
         self._fingerprints: dict[int, Fingerprints] = {}
-        self._scope = scope
 
     def _version(self, number: int) -> _Version:
         if number not in self._versions:
@@ -124,7 +121,8 @@ class ImageCodec:
     def fingerprints(self, version: int = FORMAT) -> Fingerprints:
         """What images of a version have to say of themselves to be read here."""
         if version not in self._fingerprints:
-            settings = "\n".join([*self._version(version).settings, self._scope])
+            # An empty line stands behind them, as in images that were written before.
+            settings = "".join(f"{it}\n" for it in self._version(version).settings)
             self._fingerprints[version] = Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
         return self._fingerprints[version]
 

@@ -108,7 +108,6 @@ def other_settings() -> ClusterState:
             "expected a snapshot of topic anew, got one of topic topic-1",
         ),
         (RefusalReason.OTHER_SETTINGS, other_settings, "of analyzers and settings"),
-        (RefusalReason.OTHER_SETTINGS, lambda: ClusterState(ALL, log=LOG, scope="a.*"), "of analyzers and settings"),
     ],
 )
 def test_another_state_refuses_it(kind: RefusalReason, into: Callable[[], ClusterState], said: str) -> None:

@@ -85,7 +85,7 @@ def test_time_is_part_of_the_position() -> None:
 
 
 def test_only_what_is_remembered_is_counted() -> None:
-    state = ClusterState(WITH_DOUBLES, log=LOG, is_remembered=lambda group: group != b.GROUP, scope="others")
+    state = ClusterState(WITH_DOUBLES, log=LOG, is_remembered=lambda group: group != b.GROUP)
     assert state.replay_batch(run_of(of(1, 1_000, 2_000).records)) == []
     assert (state.counts.totals(), len(state.recent)) == (({}, {}), 0)
     assert b.GROUP in state.mirror.partitions[1].groups
