@@ -133,7 +133,7 @@ def _with_client_subscriptions(image: ClassicGroupImage | Kip848Image) -> Classi
     for member in image.members:
         # What it owns, it got in the generation before.
         generation = image.generation - 1 if member.metadata.owned else None
-        members.append(replace(member, metadata=replace(member.metadata, generation=generation, rack=None)))
+        members.append(replace(member, metadata=replace(member.metadata, generation=generation)))
     return replace(image, members=tuple(members))
 
 

@@ -91,7 +91,7 @@ def _subscription(metadata: Any, image: ClassicGroupImage) -> bytes:
         case "consumer", _:
             wanted: MemberSubscription = metadata
             generation = -1 if wanted.generation is None else wanted.generation
-            return _subscription_payload(wanted.topics, wanted.owned, generation, wanted.rack)
+            return _subscription_payload(wanted.topics, wanted.owned, generation)
         case "connect", WorkerState():
             return encode_worker_state(metadata, PAYLOAD_VERSIONS[image.protocol or ""])
     raise _unexpected(metadata, image)
@@ -116,10 +116,8 @@ def _unexpected(value: Any, image: ClassicGroupImage) -> TypeError:
 
 
 @lru_cache(_REMEMBERED)
-def _subscription_payload(
-    topics: frozenset[str], owned: tuple[Slot, ...], generation: int, rack: str | None
-) -> bytes:
-    payload = ConsumerProtocolSubscription(tuple(sorted(topics)), None, _topic_partitions(owned), generation, rack)
+def _subscription_payload(topics: frozenset[str], owned: tuple[Slot, ...], generation: int) -> bytes:
+    payload = ConsumerProtocolSubscription(tuple(sorted(topics)), None, _topic_partitions(owned), generation, None)
     return encode_payload(payload, _PAYLOAD_VERSION)
 
 

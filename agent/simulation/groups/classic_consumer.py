@@ -50,7 +50,6 @@ class ClassicConsumer(ClassicClient):
             self.settings.instance_id,
             tuple(sorted(self.owned)),
             generation=self.generation if self.generation >= 0 else None,
-            rack=self.settings.rack,
         )
         return tuple(SupportedProtocol(name, said) for name in self.settings.assignors)
 

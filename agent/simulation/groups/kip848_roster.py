@@ -128,7 +128,7 @@ class TargetAssignment:
     def _subscribed(self, member: ConsumerGroupMember) -> MemberSubscription:
         # What an assignor of the coordinator takes for a member's own is what it was to have, not what it has got.
         about, owned = member.metadata, tuple(sorted(self.slots_of(member.member_id)))
-        return MemberSubscription(about.topics, about.instance_id, owned, rack=about.rack_id)
+        return MemberSubscription(about.topics, about.instance_id, owned)
 
     def _voted(self, members: Mapping[str, ConsumerGroupMember], by: str) -> str:
         """The assignor that most members want, the first of all if nobody says.

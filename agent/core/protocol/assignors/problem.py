@@ -23,14 +23,13 @@ class MemberSubscription(Struct, frozen=True):
     """What an assignor knows of a member: the topics that it wants, its static id, and what it has.
 
     `generation` is the one in which it got what it has, where that is known: of two that claim the same partition
-    the one with the newer generation has it. `rack` is its `client.rack`.
+    the one with the newer generation has it.
     """
 
     topics: frozenset[str]
     instance_id: str | None = None
     owned: tuple[Slot, ...] = ()
     generation: int | None = None
-    rack: str | None = None
 
 
 class AssignmentProblem(Struct, frozen=True):

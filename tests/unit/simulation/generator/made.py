@@ -19,7 +19,6 @@ class Wants:
     topics: frozenset[str]
     owned: tuple[Slot, ...] = ()
     generation: int = -1
-    rack: str | None = None
 
 
 @cache

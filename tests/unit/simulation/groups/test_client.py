@@ -65,13 +65,11 @@ def said(request: JoinGroupRequest) -> MemberSubscription:
 
 
 def test_the_way_into_a_group() -> None:
-    client = consumer(
-        session_timeout_ms=7 * S, max_poll_interval_ms=9 * S, assignors=("range", "roundrobin"), rack="r"
-    )
+    client = consumer(session_timeout_ms=7 * S, max_poll_interval_ms=9 * S, assignors=("range", "roundrobin"))
     asked = one(client.start(0), JoinGroupRequest)
     assert (asked.member_id, asked.session_timeout_ms, asked.rebalance_timeout_ms) == ("", 7 * S, 9 * S)
     assert [offer.name for offer in asked.protocols] == ["range", "roundrobin"]
-    assert said(asked) == MemberSubscription(frozenset({"t"}), rack="r")
+    assert said(asked) == MemberSubscription(frozenset({"t"}))
     again = one(client.handle_response(JoinGroupResponse(ErrorCode.MEMBER_ID_REQUIRED, "c-1"), 1), JoinGroupRequest)
     assert again.member_id == "c-1"
     # Else it takes its coordinator for lost: five seconds after the longest rebalance.
