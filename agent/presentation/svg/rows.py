@@ -28,12 +28,11 @@ class LaneRow(Struct, frozen=True):
     is_compact: bool
 
 
-def lane_rows(lanes: Lanes, idle: bool | None, *, beside: bool) -> list[LaneRow]:
-    """The rows, the troubled first. `beside`: names stand beside their lanes, else above."""
+def lane_rows(lanes: Lanes, *, beside: bool) -> list[LaneRow]:
+    """The rows, the troubled first; of many, those in which nothing happened are only counted. `beside`: names stand
+    beside their lanes, else above."""
     every = lanes.lanes
-    if idle is None:
-        idle = len(every) <= MAX_IDLE_SHOWN
-    own = [lane for lane in every if idle or not lane.is_idle]
+    own = [lane for lane in every if len(every) <= MAX_IDLE_SHOWN or not lane.is_idle]
     still = len(every) - len(own)
     rest = own[MAX_LANES:]
     own = own[:MAX_LANES]

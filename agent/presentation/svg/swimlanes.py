@@ -33,25 +33,22 @@ MAX_MARKS = 700
 __all__ = ["MAX_LANES", "swimlanes"]
 
 
-def swimlanes(lanes: Lanes, *, width: int = 960, idle: bool | None = None) -> str:
-    """The drawing, `width` pixels wide and as high as it takes; it scales with its place in the page.
-
-    `idle`: draw lanes in which nothing happened, or only count them; by default as there is room.
-    """
+def swimlanes(lanes: Lanes, *, width: int = 960) -> str:
+    """The drawing, `width` pixels wide and as high as it takes; it scales with its place in the page."""
     gutter = 0.0 if width < NARROW_BELOW else min(210.0, width * 0.2)
     since, until = lanes.since_ms, max(lanes.until_ms, lanes.since_ms + 1_000)
     canvas = Canvas(width, gutter, Scale(since, until, gutter + 8, width - 16.0))
     draw_findings(canvas, lanes)
     draw_generations(canvas, lanes)
     draw_standstill(canvas, lanes)
-    _draw_lanes(canvas, lanes, idle)
+    _draw_lanes(canvas, lanes)
     _draw_axis(canvas, lanes)
     draw_legend(canvas)
     return drawing(width, round(canvas.y + 4), escape(captions.summary(lanes)), canvas.out)
 
 
-def _draw_lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
-    shown = lane_rows(lanes, idle, beside=bool(canvas.gutter))
+def _draw_lanes(canvas: Canvas, lanes: Lanes) -> None:
+    shown = lane_rows(lanes, beside=bool(canvas.gutter))
     top = canvas.y
     height = sum(row.height for row in shown)
     scale = canvas.scale
