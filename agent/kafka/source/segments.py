@@ -253,17 +253,16 @@ def _is_committed(outcomes: _Outcomes, batch: Batch) -> bool:
     return index < len(offsets) and commits[index]
 
 
-def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
+def discover(path: Path) -> list[PartitionLog]:
     """The partitions that a PATH holds, by number.
 
     A PATH is a `.log` file, a directory of one partition (`__consumer_offsets-N`, or any that holds `.log` files:
     those with a base offset as their name, or all if none has one), or a directory that holds directories
-    `__consumer_offsets-N`, such as a broker's log directory.
-    `partition` stands in for a number that no directory's name tells. Raises `SourcePathError`.
+    `__consumer_offsets-N`, such as a broker's log directory. Raises `SourcePathError`.
     """
     try:
         if path.is_file() and path.suffix == ".log":
-            return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
+            return [PartitionLog(_partition_of(path.absolute().parent), (path,))]
         if not path.is_dir():
             came = "a file of another kind" if path.exists() else "nothing"
             raise SourcePathError(f"{path}: expected a .log segment, an .ndjson file or a directory, got {came}")
@@ -273,7 +272,7 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
         if numbered and _number(path.absolute()) is None:
             logs = [_directory(numbered[number], number) for number in sorted(numbered)]
         else:
-            logs = [_directory(path, _partition_of(path.absolute(), partition))]
+            logs = [_directory(path, _partition_of(path.absolute()))]
         if any(log.segments for log in logs):
             return logs
     except OSError as error:
@@ -337,8 +336,6 @@ def _number(directory: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _partition_of(directory: Path, fallback: int | None) -> int:
+def _partition_of(directory: Path) -> int:
     number = _number(directory)
-    if number is not None:
-        return number
-    return UNKNOWN_PARTITION if fallback is None else fallback
+    return UNKNOWN_PARTITION if number is None else number

@@ -182,11 +182,10 @@ def test_paths_of_each_form(tmp_path):
     assert [log.partition for log in discover(tmp_path)] == [3, 12]
     assert [log.partition for log in discover(tmp_path / "__consumer_offsets-3")] == [3]
     file = tmp_path / "__consumer_offsets-3" / f"{0:020}.log"
-    assert discover(file, partition=8) == [PartitionLog(3, (file,))]
+    assert discover(file) == [PartitionLog(3, (file,))]
     alone = tmp_path / "orders-0" / "copy.log"
     alone.write_bytes(batch(0))
     assert discover(alone)[0].partition == segments.UNKNOWN_PARTITION
-    assert discover(alone.parent, partition=8)[0].partition == 8
     assert offsets(committed(discover(alone)[0])[0]) == [0]
 
 
