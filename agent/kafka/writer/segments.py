@@ -28,9 +28,7 @@ from agent.kafka.writer.errors import RecordRefused, SinkPathError
 SEGMENT_BYTES = 100 << 20  # Kafka's default of offsets.topic.segment.bytes
 BATCH_BYTES = 64 << 10
 
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-"""Codecs, by their numbers in a batch's attributes."""
-
+_UNCOMPRESSED = 0
 _PARTITION_DIRECTORY = re.compile(re.escape(TOPIC) + r"-\d+")
 _HEAD = struct.Struct(">qii")  # base offset, length, leader epoch: what the CRC does not cover
 _LEADER_EPOCH = 0
@@ -43,12 +41,11 @@ def write_segments(
     *,
     segment_bytes: int = SEGMENT_BYTES,
     batch_bytes: int = BATCH_BYTES,
-    codec: int = NONE,
     replace: bool = False,
 ) -> Written:
     """Write the records below `directory`, which is made if it is not there.
 
-    A segment is rolled before it would exceed `segment_bytes`, a batch before `batch_bytes` (uncompressed); what is
+    A segment is rolled before it would exceed `segment_bytes`, a batch before `batch_bytes`; what is
     larger alone stands alone. A directory that holds partitions already is refused, or with `replace` loses them
     once all is written. If anything fails, `directory` is as it was. Raises `SinkPathError`, `RecordRefused`.
     """
@@ -59,7 +56,7 @@ def write_segments(
             raise SinkPathError(f"{directory}: expected a directory without {TOPIC}-N, it has {held[0].name}")
         staging = Path(tempfile.mkdtemp(prefix=".kshadow-", dir=directory))
         try:
-            written = _write(records, staging, segment_bytes, batch_bytes, codec)
+            written = _write(records, staging, segment_bytes, batch_bytes)
             _change_places(staging, directory)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -88,9 +85,7 @@ def _partitions_in(directory: Path) -> list[Path]:
     return sorted(child for child in directory.iterdir() if _PARTITION_DIRECTORY.fullmatch(child.name))
 
 
-def _write(
-    records: Iterable[RawRecord], directory: Path, segment_bytes: int, batch_bytes: int, codec: int
-) -> Written:
+def _write(records: Iterable[RawRecord], directory: Path, segment_bytes: int, batch_bytes: int) -> Written:
     logs: dict[int, _PartitionLog] = {}
     for partition, _, timestamp_ms, key, value, control in records:
         if control or timestamp_ms < 0:  # aiokafka's builder takes -1 for "not known yet"
@@ -100,9 +95,7 @@ def _write(
             )
         log = logs.get(partition)
         if log is None:
-            log = logs[partition] = _PartitionLog(
-                directory / f"{TOPIC}-{partition}", segment_bytes, batch_bytes, codec
-            )
+            log = logs[partition] = _PartitionLog(directory / f"{TOPIC}-{partition}", segment_bytes, batch_bytes)
         log.append(timestamp_ms, key, value)
     for log in logs.values():
         log.flush()
@@ -117,10 +110,10 @@ class _PartitionLog:
     No file is kept open between batches: there may be more partitions than a process may have files.
     """
 
-    def __init__(self, directory: Path, segment_bytes: int, batch_bytes: int, codec: int) -> None:
+    def __init__(self, directory: Path, segment_bytes: int, batch_bytes: int) -> None:
         directory.mkdir()
         self._directory = directory
-        self._segment_bytes, self._batch_bytes, self._codec = segment_bytes, batch_bytes, codec
+        self._segment_bytes, self._batch_bytes = segment_bytes, batch_bytes
         self._segment = self._segment_from(0)
         self._in_segment = 0
         self._base = self._count = 0
@@ -155,4 +148,4 @@ class _PartitionLog:
         return self._directory / f"{base_offset:020}.log"
 
     def _new_builder(self) -> DefaultRecordBatchBuilder:
-        return DefaultRecordBatchBuilder(2, self._codec, 0, -1, -1, -1, self._batch_bytes)
+        return DefaultRecordBatchBuilder(2, _UNCOMPRESSED, 0, -1, -1, -1, self._batch_bytes)

@@ -16,7 +16,7 @@ from agent.core.records import RawRecord, RecordBatch
 from agent.kafka.source.segments import discover
 from agent.kafka.writer import Written
 from agent.kafka.writer.errors import RecordRefused, SinkPathError
-from agent.kafka.writer.segments import GZIP, LZ4, NONE, SNAPPY, ZSTD, write_segments
+from agent.kafka.writer.segments import write_segments
 from agent.tools.embedded import fetch_tools
 from agent.tools.embedded.java import run_class
 from tests import examples
@@ -43,14 +43,11 @@ def tree(directory: Path) -> dict[str, bytes]:
     TIMED_RECORDS.filter(bool),
     st.sampled_from([1, 200, 2_000, 1 << 20]),
     st.sampled_from([1, 100, 500, 1 << 16]),
-    st.sampled_from([NONE, GZIP, SNAPPY, LZ4, ZSTD]),
 )
-def test_what_is_written_is_read(records: list[RawRecord], segment_bytes: int, batch_bytes: int, codec: int) -> None:
+def test_what_is_written_is_read(records: list[RawRecord], segment_bytes: int, batch_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder, "history")
-        written = write_segments(
-            iter(records), directory, segment_bytes=segment_bytes, batch_bytes=batch_bytes, codec=codec
-        )
+        written = write_segments(iter(records), directory, segment_bytes=segment_bytes, batch_bytes=batch_bytes)
         assert read(directory) == numbered(records)
         sizes = [path.stat().st_size for path in directory.rglob("*.log")]
         assert written == Written(len(records), len({it.partition for it in records}), sum(sizes))
@@ -151,10 +148,9 @@ def test_a_path_that_is_a_file_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("kafka")
-@pytest.mark.parametrize("codec", [NONE, ZSTD])
-def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path, codec: int) -> None:
+def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     records = groups([f"team.group-{number}" for number in range(40)], partitions=5, at_ms=1_795_246_100_000)
-    write_segments(records, tmp_path, segment_bytes=6_000, batch_bytes=1_500, codec=codec)
+    write_segments(records, tmp_path, segment_bytes=6_000, batch_bytes=1_500)
     segments = sorted(tmp_path.rglob("*.log"))
     assert len(segments) >= 5
     said = run_class(
