@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from agent.common import clock
@@ -46,19 +46,14 @@ class KubernetesWatcher(BackgroundThread):
     STOP_S: ClassVar[float | None] = 3.0
 
     def __init__(
-        self,
-        connection: Connection,
-        namespace: str | None = None,
-        *,
-        clock_ms: Callable[[], int] = clock.now_ms,
-        timings: WatchTimings | None = None,
+        self, connection: Connection, namespace: str | None = None, *, timings: WatchTimings | None = None
     ) -> None:
         """Connects to nothing yet. Raises `KubernetesMisconfigured`."""
         super().__init__("kubernetes")
-        self.evidence = PodEvidence(clock_ms)
-        self._connection, self._namespace, self._clock_ms = connection, namespace, clock_ms
+        self.evidence = PodEvidence()
+        self._connection, self._namespace = connection, namespace
         self._timings = timings or WatchTimings()
-        self._kinds = [KindHealth(it, since_ms=clock_ms()) for it in WATCHED]
+        self._kinds = [KindHealth(it, since_ms=clock.now_ms()) for it in WATCHED]
         self._requests = Counter[str]({"ok": 0, "denied": 0, "expired": 0, "failed": 0})
         self._first_look = threading.Event()
         self._client = connection.client()
@@ -93,7 +88,7 @@ class KubernetesWatcher(BackgroundThread):
 
     def worries(self) -> Iterator[str]:
         """What is not as it should be, a sentence each."""
-        yield from worries(self._kinds, self._namespace, self._clock_ms())
+        yield from worries(self._kinds, self._namespace, clock.now_ms())
         if self.evidence.left_out:
             yield f"Kubernetes: {self.evidence.left_out} objects found no room: what happens to them is not known"
 
@@ -155,7 +150,7 @@ class KubernetesWatcher(BackgroundThread):
                 lambda: self._client,
                 requests=self._requests,
                 listing=listing,
-                clock_ms=self._clock_ms,
+                clock_ms=clock.now_ms,
                 timings=self._timings,
                 on_failure=self._on_failure,
                 on_return=wake,

@@ -144,7 +144,6 @@ class SharedTopicReader(TopicReader):
         group: str,
         on_revoked: OnRevoked,
         instance_id: str | None = None,
-        topic: str = "__consumer_offsets",
         start: ChooseStarts | None = None,
     ) -> None:
         """`instance_id` makes this replica a static member: after a restart within the session it has what it had."""
@@ -160,9 +159,9 @@ class SharedTopicReader(TopicReader):
             **({} if instance_id is None else {"group.instance.id": instance_id}),
         }
         # So often it is seen to that the brokers answer: more often than they may throw this replica out.
-        super().__init__({**conf, **own}, topic=topic, probe_interval_s=_HEARTBEAT_S)
+        super().__init__({**conf, **own}, probe_interval_s=_HEARTBEAT_S)
         self._given = self._assignment = GroupAssignment(
-            self._consumer, topic, start or _from_the_beginning, on_revoked, self._health.probe_soon
+            self._consumer, self.topic, start or _from_the_beginning, on_revoked, self._health.probe_soon
         )
 
     @property

@@ -41,11 +41,10 @@ class EmbeddedBroker(Node):
         directory: Path | None = None,
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
-        start_timeout_s: float = 60.0,
         host: str = LOOPBACK,
     ) -> None:
         kept = None if directory is None else directory.absolute()
-        super().__init__(jars, kept, None, heap=heap, start_timeout_s=start_timeout_s)
+        super().__init__(jars, kept, None, heap=heap, start_timeout_s=60.0)
         self._keep = kept is not None
         self._properties = dict(properties or {})
         self._host, self._port = host, 0
