@@ -133,8 +133,7 @@ def _rejection(
 ) -> JoinGroupResponse | SyncGroupResponse | HeartbeatResponse:
     match request:
         case JoinGroupRequest():
-            repeats_id = error not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
-            return JoinGroupResponse(error, request.member_id if repeats_id else "")
+            return JoinGroupResponse(error, "" if error is ErrorCode.UNKNOWN_SERVER_ERROR else request.member_id)
         case SyncGroupRequest():
             return SyncGroupResponse(error)
         case _:
@@ -158,9 +157,6 @@ def _check_join(group: ClassicGroupMachine, request: JoinGroupRequest) -> None:
     member_id = request.member_id
     if not _session_timeout_is_allowed(group.settings, request):
         raise RequestRejected(ErrorCode.INVALID_SESSION_TIMEOUT)
-    if not _has_room(group, member_id):
-        _reject_for_size(group, member_id)
-        raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if not _supports(group, request):
         raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if member_id in group.roster.pending_member_ids:
@@ -175,25 +171,6 @@ def _supports(group: ClassicGroupMachine, request: JoinGroupRequest) -> bool:
     if group.state is EMPTY:
         return bool(request.protocol_type and request.protocols)
     return request.protocol_type == group.protocol_type and group.roster.supports(request.protocols)
-
-
-def _has_room(group: ClassicGroupMachine, member_id: str) -> bool:
-    """Whether a member may join (`group.max.size`): in a join phase, first come, first served."""
-    most = group.settings.max_size
-    if group.state is PREPARING:
-        member = group.members.get(member_id)
-        return (member is not None and member.pending_join is not None) or group.roster.joining_count < most
-    return group.state is EMPTY or member_id in group.members or len(group.members) < most
-
-
-def _reject_for_size(group: ClassicGroupMachine, member_id: str) -> None:
-    """Remove the member, or the id that was given out, for which there is no room.
-
-    The join phase does not end by this, even if all others have joined.
-    """
-    group.forget_pending(member_id)
-    if member_id in group.members:
-        group.remove_member(group.members[member_id], RebalanceReason.NOT_REJOINED)
 
 
 def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:

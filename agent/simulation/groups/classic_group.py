@@ -281,10 +281,9 @@ class ClassicGroupMachine:
         self._timers.set((member_id,), self.now_ms + timeout_ms)
 
     def forget_pending(self, member_id: str) -> None:
-        """Nothing is left of an id that was given out; of one that was not, nothing was there."""
-        if member_id in self.roster.pending_member_ids:
-            self.roster.pending_member_ids.discard(member_id)
-            self._timers.cancel((member_id,))
+        """Nothing is left of an id that was given out."""
+        self.roster.pending_member_ids.remove(member_id)
+        self._timers.cancel((member_id,))
 
     def remove_member(self, member: ClassicMember, reason: RebalanceReason) -> None:
         """A member is out, and is told so if it waits for an answer."""

@@ -90,14 +90,9 @@ class ClassicRoster(Roster[ClassicMember]):
         return [it for it in self.members.values() if it.pending_join is None and it.instance_id is None]
 
     @property
-    def joining_count(self) -> int:
-        """How many members have asked to join and have no answer yet."""
-        return sum(member.pending_join is not None for member in self.members.values())
-
-    @property
     def all_joined(self) -> bool:
         """Whether everybody has asked to join, and nobody is on the way."""
-        return not self.pending_member_ids and self.joining_count == len(self.members)
+        return not self.pending_member_ids and all(it.pending_join is not None for it in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:

@@ -5,7 +5,8 @@ brings the member up to date, which may raise the group's epoch; it has the targ
 older than the epoch; it takes its own member a step towards the target. So nothing moves but on heartbeats and
 timers: a leave raises the epoch, and the next heartbeat of whoever stays computes the target.
 
-Not modelled: regular expressions, racks of replicas, migration from and to the classic protocol, deletion.
+Not modelled: regular expressions, racks of replicas, greatest sizes of groups, migration from and to
+the classic protocol, deletion.
 """
 
 from __future__ import annotations
@@ -192,8 +193,6 @@ class Kip848Coordinator:
             return ConsumerGroupHeartbeatResponse(refused.error)
 
     def _process_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        if request.member_id not in self.members and len(self.members) >= self._settings.consumer_max_size:
-            raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED)
         before = (
             self._joining_member(request) if request.member_epoch == JOIN_EPOCH else self._verified_member(request)
         )

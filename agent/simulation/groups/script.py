@@ -48,12 +48,10 @@ class BrokerSettings(Struct, frozen=True):
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
-    max_size: int = 2**31 - 1
     initial_rebalance_delay_ms: int = 3_000
     new_member_join_timeout_ms: int = 300_000
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
-    consumer_max_size: int = 2**31 - 1
     consumer_assignment_interval_ms: int = 1_000
     replication_ms: int = 0
 

@@ -143,9 +143,9 @@ class Driven:
             self.sync(name, at, assignments or {it: f"{it}'s" for it in who} if leads else None)
 
 
-def stable(*who: str, settings: BrokerSettings = AT_ONCE, at: int = 0, **changes: Any) -> Driven:
+def stable(*who: str, at: int = 0, **changes: Any) -> Driven:
     """These came one after the other; the first leads, and each has an assignment. Names in capitals are static."""
-    group = Driven(settings)
+    group = Driven()
     for number, name in enumerate(who):
         instance_id = name if name.isupper() else None
         group.admit(name, at, *who[:number], instance_id=instance_id, **changes)

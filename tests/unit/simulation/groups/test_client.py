@@ -273,7 +273,6 @@ def test_a_join_refused_for_an_unknown_id_begins_anew() -> None:
     "error",
     [
         ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_MAX_SIZE_REACHED,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ErrorCode.INVALID_SESSION_TIMEOUT,
     ],

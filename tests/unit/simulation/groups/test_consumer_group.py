@@ -117,14 +117,6 @@ class TestJoining:
         assert asked.join("").member_id == "made-0"
         assert list(asked.group.members) == ["made-0"]
 
-    def test_a_full_group(self) -> None:
-        asked = Asked(consumer_max_size=1)
-        asked.join("a")
-        assert asked.join("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert asked.join("").error is ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert asked.beat("a", 2).error is ErrorCode.NONE
-        assert list(asked.group.members) == ["a"]
-
 
 class TestAssignor:
     def test_most_votes_win_and_the_first_is_the_default(self) -> None:

@@ -45,7 +45,7 @@ class GroupMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.settings = BrokerSettings(
-            max_size=4, initial_rebalance_delay_ms=3 * S, new_member_join_timeout_ms=50 * S, replication_ms=20
+            initial_rebalance_delay_ms=3 * S, new_member_join_timeout_ms=50 * S, replication_ms=20
         )
         self.coordinator = ClassicCoordinator("g", self.settings, member_id_suffixes("g", 0))
         self.now = 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
@@ -18,14 +16,6 @@ from agent.simulation.groups.script import BrokerSettings
 from tests.unit.simulation.groups.driving import AT_ONCE, Driven, stable
 
 S = 1000
-
-TWO_AT_MOST = replace(AT_ONCE, max_size=2)
-
-
-def refusals(group: Driven, who: str, at: int, **changes: Any) -> Any:
-    answer = group.join(who, at, **changes)
-    return None if answer is None else str(answer.error)
-
 
 # Number, why, session timeout, error.
 SESSIONS: list[tuple[int, str, int, str]] = [
@@ -46,21 +36,20 @@ def test_session_timeouts_have_bounds(row: tuple[int, str, int, str]) -> None:
 
 
 # The checks, in the broker's order: each row breaks the rules of all rows after it, too.
-# Number, most members, session timeout, protocol type, error, member id in the answer.
-ORDER: list[tuple[int, int, int, str, str, str]] = [
-    (1, 2, 1, "connect", "INVALID_SESSION_TIMEOUT", "x"),
-    (2, 2, 10_000, "connect", "GROUP_MAX_SIZE_REACHED", ""),
-    (3, 3, 10_000, "connect", "INCONSISTENT_GROUP_PROTOCOL", "x"),
-    (4, 3, 10_000, "consumer", "FENCED_INSTANCE_ID", "x"),
+# Number, session timeout, protocol type, error.
+ORDER: list[tuple[int, int, str, str]] = [
+    (1, 1, "connect", "INVALID_SESSION_TIMEOUT"),
+    (2, 10_000, "connect", "INCONSISTENT_GROUP_PROTOCOL"),
+    (3, 10_000, "consumer", "FENCED_INSTANCE_ID"),
 ]
 
 
-@pytest.mark.parametrize("row", ORDER, ids=lambda row: f"{row[0]}-{row[4]}")
-def test_the_order_of_checks(row: tuple[int, int, int, str, str, str]) -> None:
-    _, most, session, protocol_type, error, member_id = row
-    group = stable("a", "B", settings=replace(AT_ONCE, max_size=most))
+@pytest.mark.parametrize("row", ORDER, ids=lambda row: f"{row[0]}-{row[3]}")
+def test_the_order_of_checks(row: tuple[int, int, str, str]) -> None:
+    _, session, protocol_type, error = row
+    group = stable("a", "B")
     answer = group.join("c", 1, member_id="x", instance_id="B", session=session, protocol_type=protocol_type)
-    assert (answer.error, answer.member_id) == (error, member_id)
+    assert (answer.error, answer.member_id) == (error, "x")
     assert group.state == "Stable"
 
 
@@ -131,9 +120,9 @@ def test_a_rebalance_that_lost_all_members_keeps_its_type() -> None:
     group.join("b", 2, offers=("range", "sticky"))
     group.leave(3, "A", "b")
     assert (group.state, list(group.group.members)) == ("PreparingRebalance", [])
-    assert refusals(group, "d", 4, protocol_type="connect") == "INCONSISTENT_GROUP_PROTOCOL"
+    assert group.join("d", 4, protocol_type="connect").error == "INCONSISTENT_GROUP_PROTOCOL"
     assert (
-        refusals(group, "d", 4, protocol_type="consumer", offers=("sticky",), goes_on=False) == "MEMBER_ID_REQUIRED"
+        group.join("d", 4, protocol_type="consumer", offers=("sticky",), goes_on=False).error == "MEMBER_ID_REQUIRED"
     )
 
 
@@ -179,7 +168,7 @@ def test_an_id_that_is_not_used_expires_after_the_session_timeout() -> None:
     group.until(11 * S)
     assert group.removed() == [("b", 11 * S, RebalanceReason.PENDING_EXPIRED)]
     assert group.group.roster.pending_member_ids == set()
-    assert refusals(group, "b", 12 * S) == "UNKNOWN_MEMBER_ID"
+    assert group.join("b", 12 * S).error == "UNKNOWN_MEMBER_ID"
     assert group.state == "Stable"
 
 
@@ -205,56 +194,11 @@ def test_a_pending_id_may_leave() -> None:
     assert group.group.due_ms_without(group.group.members) == 2 + 60 * S
 
 
-# group.max.size.
-
-
-def test_a_full_stable_group_takes_nobody() -> None:
-    group = stable("a", "b", settings=TWO_AT_MOST)
-    assert refusals(group, "c", 1) == "GROUP_MAX_SIZE_REACHED"
-    assert group.join("b", 1).error == "NONE"
-    group.join("a", 2)
-    group.join("b", 2)
-    assert group.state == "CompletingRebalance"
-    assert refusals(group, "c", 3) == "GROUP_MAX_SIZE_REACHED"
-
-
-def test_an_empty_group_has_room_for_who_asks() -> None:
-    group = Driven(replace(AT_ONCE, max_size=1, initial_rebalance_delay_ms=10))
-    # Ids are given out beyond the limit: nobody is in yet.
-    first, second = (group.join(who, 0, goes_on=False).member_id for who in "ab")
-    assert first != second
-    group.join("a", 1, member_id=first)
-    answer = group.join("b", 1, member_id=second)
-    assert (answer.error, answer.member_id) == ("GROUP_MAX_SIZE_REACHED", "")
-    assert group.group.roster.pending_member_ids == set()
-    # It asked already: it stays.
-    assert group.join("a", 2, member_id=first) is None
-    group.until(11)
-    assert group.joined("a").error == "NONE"
-
-
-def test_the_last_to_rejoin_is_out_if_the_limit_was_lowered() -> None:
-    group = stable("a", "b", "c")
-    group.group.settings = TWO_AT_MOST
-    group.join("a", 1)
-    group.join("b", 2)
-    assert group.state == "PreparingRebalance"
-    assert refusals(group, "c", 3) == "GROUP_MAX_SIZE_REACHED"
-    assert group.removed() == [("c", 3, RebalanceReason.NOT_REJOINED)]
-    # All that are left have joined, but the broker does not look: the phase goes on until its time is up.
-    assert group.state == "PreparingRebalance"
-    group.until(30 * S)
-    assert group.state == "PreparingRebalance"
-    group.until(1 + 60 * S)
-    assert [group.joined(who).generation for who in "ab"] == [4, 4]
-
-
 def test_a_member_that_waits_is_no_reason_to_end_the_phase() -> None:
-    group = stable("a", "b", "c", session=20 * S)
-    group.group.settings = TWO_AT_MOST
+    group = stable("a", "b", session=20 * S)
+    group.join("c", 0, session=60 * S, goes_on=False)
     group.join("a", 1)
     group.join("b", 2)
-    refusals(group, "c", 3)
     # The deadlines of "a" and "b" pass; they wait for answers, and so nothing comes of it.
     group.until(59 * S)
     assert [group.deadline(who) for who in "ab"] == [None, None]

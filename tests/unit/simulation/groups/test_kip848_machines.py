@@ -47,12 +47,11 @@ topics = st.frozensets(st.sampled_from([*TOPICS, "unknown"]), max_size=3)
 class AnyRequests(RuleBasedStateMachine):
     """Members that know no rules: any epoch, any static id, anything owned."""
 
-    @initialize(interval_ms=st.sampled_from([0, INTERVAL_MS]), size=st.sampled_from([2, 10]))
-    def begin(self, interval_ms: int, size: int) -> None:
+    @initialize(interval_ms=st.sampled_from([0, INTERVAL_MS]))
+    def begin(self, interval_ms: int) -> None:
         broker = BrokerSettings(
             consumer_session_timeout_ms=SESSION_MS,
             consumer_assignment_interval_ms=interval_ms,
-            consumer_max_size=size,
         )
         numbers = iter(range(10**6))
         self.group = Kip848Coordinator("g", broker, lambda: f"n{next(numbers)}", TOPICS, RANGE)
