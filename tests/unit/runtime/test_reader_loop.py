@@ -238,7 +238,8 @@ def test_of_a_group_that_a_reload_shows_again_all_is_told_that_happened_meanwhil
     visibility.change(everything)
     assert group not in told
     assert queries.findings() == []
-    assert set(parts.state.counts.findings.values()) == {False}
+    states = [it.findings.get(group, {}) for it in parts.state.counts.partitions.values()]
+    assert {is_open for it in states for is_open in it.values()} == {False}
 
 
 @pytest.mark.parametrize(("lost", "said"), [(False, "given up"), (True, "lost")])
