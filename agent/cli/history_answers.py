@@ -37,6 +37,7 @@ from agent.persistence.export.columns import (
 )
 from agent.persistence.export.log_clock import known_until
 from agent.presentation.narrative import findings
+from agent.presentation.narrative.events import is_story_event
 
 PORTION = 1_000
 """Rows at a time."""
@@ -203,13 +204,14 @@ class HistoryAnswers(Answers):
         return list(_of_first_times(sorted(events.values(), key=_place)))
 
     def _event(self, row: JsonObject) -> JsonObject:
+        where = f"event {row['event_id']!r} {self.where}: expected an event as kshadow writes it"
         try:
-            return row_to_event(row)
-        except (ValueError, AttributeError, RecursionError) as error:
-            raise HistoryError(
-                f"event {row['event_id']!r} {self.where}: expected an event as kshadow writes it, its columns of JSON"
-                f" hold something else: {error}"
-            ) from None
+            event = row_to_event(row)
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise HistoryError(f"{where}, its columns of JSON hold something else: {error}") from None
+        if not is_story_event(event):
+            raise HistoryError(f"{where}, its columns hold something else")
+        return event
 
 
 def _of_first_times(events: Iterable[JsonObject]) -> Iterator[JsonObject]:

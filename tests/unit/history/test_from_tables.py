@@ -382,6 +382,30 @@ def test_an_event_with_something_else_in_it_is_named(place: Place, tmp_path: Pat
     assert f"in {history}: expected an event as kshadow writes it, its columns of JSON hold something else: " in said
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("advice", pa.array([5])),  # of another type
+        ("causes", pa.array([None], pa.list_(pa.string()))),  # nothing where there must be something
+        ("numbers", pa.array(["5"])),  # JSON that is none of its kind
+        ("origins", pa.array([5])),  # no JSON
+    ],
+)
+def test_an_event_of_other_columns_is_named(place: Place, tmp_path: Path, column: str, value: pa.Array) -> None:
+    """They ended with tracebacks, each with its own."""
+    history = tmp_path / "history"
+    shutil.copytree(place.history, history)
+    for file in history.rglob("*.parquet"):
+        table = pq.read_table(file, partitioning=None)
+        values = pa.concat_arrays([value] * table.num_rows)
+        at = table.column_names.index(column) if column in table.column_names else table.num_columns
+        there = table.drop_columns([column]) if at < table.num_columns else table
+        pq.write_table(there.add_column(at, column, values), file)
+    done = kshadow("report", "--from", history, "--out", tmp_path / "page.html")
+    assert done.exit_code == 2
+    assert f"in {history}: expected an event as kshadow writes it, its columns " in done.stderr.splitlines()[-1]
+
+
 def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
     for name, history in (("parquet", place.history), ("delta", place.delta)):
         done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / name)
