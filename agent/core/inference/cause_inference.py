@@ -101,8 +101,9 @@ def _infer(
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
-    if _several_missed_one(facts) and trigger in {departure.cause for departure in departures.values()}:
-        confidence = min(confidence, P.uncertain_confidence)
+    if _several_missed_one(facts):
+        surest = max((it.confidence for it in departures.values() if it.cause is trigger), default=confidence)
+        confidence = min(confidence, surest)
     if away := [old for old, _ in facts.replaced if _may_have_expired(old, facts)]:
         # Whether it came back in time, or was removed, which may have set it off.
         evidence += _replaced(away, facts)
@@ -351,7 +352,7 @@ def _infer_departures(
     for it in unknown:
         told = departures[it.member_id]
         begun_anew = len(ways) > 1 and told.evidence.get("coordinator_changed", False)
-        if begun_anew or _several_missed_one(facts):
+        if (begun_anew or _several_missed_one(facts)) and _may_have_expired(it, facts):
             departures[it.member_id] = replace(told, confidence=min(told.confidence, P.uncertain_confidence))
     return posterior, departures
 

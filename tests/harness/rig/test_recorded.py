@@ -105,6 +105,13 @@ def test_what_is_told_of_each_with_confidence_is_right(
             assert it.cause == right or it.confidence < SURE, (why, number, it.cause, right)
 
 
+def test_a_goodbye_is_sure_where_no_session_had_run_out() -> None:
+    """Though two left, of which one joined a generation that never completed."""
+    (told,) = (it for it in transitions_of("closed_in_time") if isinstance(it, Rebalanced) and it.generation == 9)
+    assert [it.cause for it in told.inferred.departures.values()] == [LEFT, LEFT]
+    assert min(told.inferred.confidence, *(it.confidence for it in told.inferred.departures.values())) >= SURE
+
+
 def transitions_of(name: str) -> list[Transition]:
     """What the records of one partition tell, with the leaders that appended them."""
     with gzip.open(path_of(name)) as lines:
