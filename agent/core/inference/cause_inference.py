@@ -301,6 +301,9 @@ def topics_made_or_deleted(facts: RebalanceFacts) -> Explanation | None:
     if not topics:
         return None
     evidence = {"kind": "partitions", "topics": topics}
+    if not before and facts.since_ms is not None and facts.end_ms - facts.since_ms <= P.first_metadata_ms:
+        # A client that joins before it has heard of the topic takes nothing, and its leader joins again once it has.
+        return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
     return Explanation(Cause.PARTITIONS_CHANGED, P.shown_rejoin_confidence, (evidence,))
 
 

@@ -52,6 +52,7 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
     ("all_removed_in_step", "the same of members that all commit at the same times", {5: REMOVED}, {5}),
     ("equal_timeouts", "session and poll timeout are the same",
      {2: DIED, 4: STALLED, 6: DIED, 8: LEFT, 10: LEFT}, {2, 4}),
+    ("first_metadata", "a client joined before it knew its topic's partitions", {2: "leader_rejoined"}, {2}),
     ("equal_timeouts_stall", "the same, and a poll loop stalled", {4: DIED, 5: STALLED}, {4, 5}),
 ]  # fmt: skip
 
