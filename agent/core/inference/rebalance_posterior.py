@@ -171,8 +171,10 @@ def _add_common_end(seen: RebalanceObservation, out: Posterior) -> None:
     ]
     for cause, apart_ms in _COMMON_ENDS.items():
         is_removed = cause is Cause.ADMIN_REMOVED
-        if is_removed and not seen.are_dynamic:
-            continue  # static members are taken out singly
+        if is_removed and (
+            not seen.are_dynamic or any(_just_committed(seen, times) for times in seen.departure_times)
+        ):
+            continue  # static members are taken out singly; and one that is closed commits
         if len(silent) < 2 and not is_removed:
             continue  # what one did is weighed already
         own, most = _end_densities(seen, cause, apart_ms), max(_end_densities(seen, cause, 0))
@@ -224,6 +226,13 @@ def _add_one_death(seen: RebalanceObservation, out: Posterior) -> None:
     first = out.departed_first
     first[Cause.UNKNOWN_DEPARTURE] = first.get(Cause.UNKNOWN_DEPARTURE, 0.0) + weight
     out.total_weight += weight
+
+
+def _just_committed(seen: RebalanceObservation, times: TimesByCause) -> bool:
+    """Whether a member's last commit is as recent at the end as that of one that closes slowly."""
+    quick = times[Cause.MEMBER_LEFT][0]
+    is_since = seen.since_ms is None or quick.low_ms > seen.since_ms
+    return is_since and seen.end_ms <= 2 * quick.high_ms - quick.low_ms
 
 
 def _count_committed(seen: RebalanceObservation) -> int:

@@ -113,6 +113,13 @@ def test_a_goodbye_is_sure_where_no_session_had_run_out() -> None:
     assert min(told.inferred.confidence, *(it.confidence for it in told.inferred.departures.values())) >= SURE
 
 
+def test_a_close_that_takes_a_while_is_no_removal() -> None:
+    """Both were closed, the last one within 80 ms of its commit."""
+    events = load([str(ROOT / "docs" / "examples")], on_problem=pytest.fail).events()
+    (told,) = (it for it in events if it["group"] == "emails-crash" and it.get("generation") == 6 and "left" in it)
+    assert [(it["cause"], it["confidence"] >= SURE) for it in (told, *told["left"])] == [(LEFT, True)] * 3
+
+
 def transitions_of(name: str) -> list[Transition]:
     """What the records of one partition tell, with the leaders that appended them."""
     with gzip.open(path_of(name)) as lines:
