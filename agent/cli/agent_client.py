@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from email.message import Message
 from http.client import HTTPException
+from itertools import pairwise
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
@@ -67,7 +68,14 @@ _GROUP_SHAPE: dict[str, type | UnionType] = {
 }
 _STALE_SHAPE: dict[str, type | UnionType] = {"since_ms": int, "group": str | None, "transactional_ids": list}
 _LIST_SHAPES: dict[str, dict[str, type | UnionType]] = {
-    "members": {"member_id": str, "subscription": list, "assignment": dict},
+    "members": {
+        "member_id": str,
+        "client_id": str,
+        "client_host": str,
+        "instance_id": str | None,
+        "subscription": list,
+        "assignment": dict,
+    },
     "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int | None, "lag": int | None},
     "anomalies": {"kind": str, "message": str, "offset": int, "at_ms": int},
 }
@@ -146,7 +154,7 @@ class AgentClient(Answers):
         if (
             not _is_group(form)
             or not all(_is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items())
-            or not all(isinstance(held, list) for it in form["members"] for held in it["assignment"].values())
+            or not all(_are_plain(held) for it in form["members"] for held in it["assignment"].values())
         ):
             self._fail_unexpected(url, "a group")
         answer: JsonObject = form
@@ -195,17 +203,24 @@ class AgentClient(Answers):
 
     def recording(self, group: str) -> GroupRecording | None:
         """`GET /api/v1/groups/{group}/recording`; None where there is none that this version of kshadow reads."""
-        from msgspec import ValidationError, convert
+        from msgspec import convert
 
+        from agent.presentation.narrative.events import NOT_LIKE_IT
         from agent.simulation.whatif.recorder import GroupRecording
 
         if (path := _group_path(group)) is None:
             return None
         _, form = self._get(f"{path}/recording")
         try:
-            return convert(form, GroupRecording)
-        except ValidationError:
+            found = convert(form, GroupRecording)
+        except NOT_LIKE_IT:
             return None
+        # A new generation completes a rebalance, of which something is known.
+        is_one = all(
+            it.inferred is not None or it.view.generation == before.view.generation
+            for before, it in pairwise(found.states)
+        )
+        return found if is_one else None
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
@@ -293,6 +308,10 @@ def _matches_shape(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
     return isinstance(form, dict) and all(
         name in form and isinstance(form[name], kind) for name, kind in shape.items()
     )
+
+
+def _are_plain(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(it, int | str) for it in items)
 
 
 def _is_group(form: Any) -> bool:

@@ -96,6 +96,6 @@ class _Sample(Struct):
 def _checked(event: Event, where: str) -> Event:
     try:
         convert(event, _Sample)
-    except ValidationError as error:
+    except (ValidationError, UnicodeEncodeError) as error:
         raise HistoryUnreadable(f"{where}: expected a sample of a group: {error}") from error
     return event

@@ -20,6 +20,9 @@ from agent.core.protocol.client_libraries import UNKNOWN
 
 Evidence = Mapping[str, Any]
 
+NOT_LIKE_IT = (msgspec.ValidationError, UnicodeEncodeError)
+"""What msgspec raises for JSON that is not of a type; the second where a lone surrogate stands for something else."""
+
 
 class MemberRef(NamedTuple):
     """A member as an event names it."""
@@ -135,7 +138,7 @@ def _origin(form: Any) -> Origin | None:
         return None
     try:
         return msgspec.convert(form, Origin)
-    except msgspec.ValidationError:
+    except NOT_LIKE_IT:
         return None
 
 
@@ -185,6 +188,6 @@ def is_story_event(form: Any) -> bool:
     """Whether JSON of anyone's is an event: its type's fields are there, each of its type. More may come, and do."""
     try:
         event = msgspec.convert(form, EVENT_CLASSES.get(msgspec.convert(form, HistoryEvent).type, HistoryEvent))
-    except msgspec.ValidationError:
+    except NOT_LIKE_IT:
         return False
     return event.group is not None or event.type == FINDING

@@ -11,6 +11,7 @@ from msgspec import Struct
 from agent.core.events.events import Event
 from agent.core.events.samples import LagNote
 from agent.core.protocol.states import GroupType
+from agent.presentation.narrative.events import NOT_LIKE_IT
 from agent.presentation.rollouts.measures import Rollout, measure
 from agent.presentation.rollouts.parameters import PARAMETERS
 from agent.presentation.rollouts.turnover import find_rollouts
@@ -179,6 +180,6 @@ def is_rollout(form: Any) -> bool:
     """Whether JSON of anyone's is a rollout: its fields are there, each of its type. More may come, and do."""
     try:
         msgspec.convert(form, _RolloutShape)
-    except msgspec.ValidationError:
+    except NOT_LIKE_IT:
         return False
     return True

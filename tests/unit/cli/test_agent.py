@@ -105,7 +105,9 @@ def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
     assert recorded is not None
     _, *later = recorded.states
     newer = replace(later[0], view=replace(later[0].view, group_type="newer"))
+    unlike = replace(recorded.states[1], inferred=None)
     cut = {
+        "geo-stream": replace(recorded, states=(recorded.states[0], unlike)),
         "pricing-poll": replace(recorded, states=tuple(later), created_ms=None),
         "ads-eos": None,
         "fraud-848": replace(recorded, states=(newer,)),
@@ -120,11 +122,13 @@ def test_what_whatif_says_of_an_agent_that_keeps_a_part_or_nothing() -> None:
         nothing, nobody, newest = (
             kshadow("whatif", group, "--agent", url) for group in ("ads-eos", "nobody", "fraud-848")
         )
+        strange = kshadow("whatif", "geo-stream", "--agent", url)
         untold = json.loads(kshadow("explain", "ads-eos", "--agent", url, "-o", "json").stdout)
     assert json.loads(part.stdout)["since_ms"] == later[0].at_ms > json.loads(last.stdout)["since_ms"]
     assert part.stderr == f"(the agent keeps no more than what was from {iso_time(later[0].at_ms)} on)\n"
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     assert "the agent keeps no history of its members, or is of another version" in nothing.stderr
+    assert (strange.exit_code, strange.stderr) == (1, nothing.stderr.replace("ads-eos", "geo-stream"))
     assert (nobody.exit_code, nobody.stdout) == (1, "")
     assert nobody.stderr.startswith("Error: no group 'nobody' at http://127.0.0.1")
     assert newest.stderr == "Error: 'fraud-848': whatif replays classic groups of consumers\n"
@@ -402,7 +406,8 @@ def test_others_that_listen(code: int, body: bytes, said: str) -> None:
             assert raw(result.stderr) == []
 
 
-MEMBER = {"member_id": "m", "subscription": [], "assignment": {}}
+NAMES = {"member_id": "m", "client_id": "c", "client_host": "/h", "instance_id": None}
+MEMBER = {**NAMES, "subscription": [], "assignment": {}}
 
 
 @pytest.mark.parametrize(
@@ -410,6 +415,7 @@ MEMBER = {"member_id": "m", "subscription": [], "assignment": {}}
     [
         *({name: it} for name in ("partitions", "rebalances", "coordinator_partition") for it in ("x", [1])),
         *({"members": [{**MEMBER, **it}]} for it in ({"subscription": 5}, {"assignment": {"t": 5}})),
+        *({"members": [{**MEMBER, **it}]} for it in ({"client_host": 5}, {"assignment": {"t": [{}]}})),
     ],
     ids=str,
 )
@@ -431,9 +437,18 @@ def test_watch_ends_where_others_listen_from_the_start(code: int, body: bytes) -
         assert "no kshadow agent, or one of another version" in result.stderr
 
 
+def test_a_lone_surrogate_where_something_else_is_expected() -> None:
+    """msgspec raises another error for it, which ended the command with a traceback."""
+    body = json.dumps([{"type": "rebalance", "schema": "\ud800", "group": "g", "at_ms": 1}]).encode()
+    with answering(200, body) as url:
+        result = kshadow("timeline", "g", "--agent", url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "expected a list of events" in result.stderr
+
+
 def test_a_fields_type_that_no_table_expects() -> None:
     """More than the shape asks is shown as it comes."""
-    member = {"member_id": "m", "subscription": [5], "assignment": {"t": ["x", 1]}}
+    member = {**NAMES, "subscription": [5], "assignment": {"t": ["x", 1]}}
     form = {**ROW, "members": [member], "offsets": [], "anomalies": []}
     with answering(200, json.dumps(form).encode()) as url:
         result = kshadow("members", "g", "--agent", url)
