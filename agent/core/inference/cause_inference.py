@@ -766,6 +766,8 @@ def _kip848_departure(
         coordinator_change=coordinator_change,
         silence_share=silence_share,
     )
+    if not probabilities:
+        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     least = P.least_traceless_confidence if activity.last_commit_ms is None else P.least_departure_confidence
     cause, confidence = _tell_apart(probabilities, evidence, least)
     return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

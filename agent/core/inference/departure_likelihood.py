@@ -449,7 +449,8 @@ def kip848_departure_probabilities(
     silence_share: float = P.other_silence_share,
 ) -> dict[Cause, float]:
     """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and was heard of last, but
-    for its commits, at `seen_ms` (None: not known; there is a commit then). `is_behind`: it had not reached the
+    for its commits, at `seen_ms` (None: not known; there is a commit then); empty where none can be, as where clocks
+    disagree. `is_behind`: it had not reached the
     group's target yet.
 
     Its session timeout is the broker's and not in the log: `session`, or where that is None most likely the default.
@@ -520,7 +521,7 @@ def kip848_departure_probabilities(
         silent_share = silence_share if fell_silent else P.other_silence_share
         likely[Cause.UNKNOWN_DEPARTURE] = silent_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
     total = sum(likely.values())
-    return {cause: share / total for cause, share in likely.items()}
+    return {cause: share / total for cause, share in likely.items()} if total else {}
 
 
 def _kip848_session_expiry_times(

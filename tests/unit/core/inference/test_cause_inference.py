@@ -613,3 +613,16 @@ def test_a_member_without_partitions_did_not_stall(committed: bool) -> None:
     assert departure.inferred is not None
     assert departure.inferred.cause == "unknown_departure"
     assert departure.inferred.evidence["candidates"] == ["member_left", "session_timeout"]
+
+
+@pytest.mark.parametrize("back_ms", [1_000, 60_000, 86_400_000])
+def test_of_a_static_member_that_went_long_before_its_commit_it_is_not_known_how(back_ms: int) -> None:
+    """Clocks of brokers are apart, or were set: nothing was likely then, and the record that tells of it was passed
+    over."""
+    log = Log().add(b.c_member("m", instance_id="i"), b.c_member("n"), b.c_epoch(1))
+    log.add(b.c_current("m", 1, {"t": [0]}), b.c_current("n", 1, {"t": [1]}))
+    log.add(b.commit("t", 0, 5, at_ms=log.now_ms + 30_000), after_ms=30_000)
+    log.add(b.tombstone(5, "m"), b.c_epoch(2), after_ms=-back_ms)
+    (gone,) = (it for it in log.replayed()[1] if isinstance(it, MemberLeft))
+    assert gone.inferred is not None
+    assert (gone.inferred.cause == "unknown_departure") == (back_ms > 1_000)
