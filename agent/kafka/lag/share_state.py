@@ -59,15 +59,10 @@ class ShareStateWatcher(BackgroundThread):
 
     def _run(self) -> None:
         wait_s = 0.0
-        try:
-            while not self._stop.wait(wait_s):
-                wait_s = LOOK_S
-                if self._is_wanted():
-                    wait_s = self._try_to_read()
-        except Exception:
-            log.exception("the watch over share groups' positions stopped; the agent goes on without their lag")
-        finally:
-            self._is_current = False
+        while not self._stop.wait(wait_s):
+            wait_s = LOOK_S
+            if self._is_wanted():
+                wait_s = self._try_to_read()
 
     def _try_to_read(self) -> float:
         """Read until it fails or is stopped; how long to wait for the next try, in seconds."""

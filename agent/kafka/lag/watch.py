@@ -96,17 +96,14 @@ class LagWatcher(BackgroundThread):
         return {str(outcome): count for outcome, count in self._requests.requests.items()}
 
     def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                now = time.monotonic()
-                self.look(now)
-                wait = self._interval_s * uniform(1 - JITTER, 1 + JITTER)
-                if paused := self._backoff.remaining_s(None, now):
-                    # No longer than while they answer: once they do again, lag is absent for so long.
-                    wait = min(paused, wait)
-                self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
-        except Exception:
-            log.exception("the watch over the ends stopped; the agent goes on without lag")
+        while not self._stop.is_set():
+            now = time.monotonic()
+            self.look(now)
+            wait = self._interval_s * uniform(1 - JITTER, 1 + JITTER)
+            if paused := self._backoff.remaining_s(None, now):
+                # No longer than while they answer: once they do again, lag is absent for so long.
+                wait = min(paused, wait)
+            self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
 
     def look(self, now: float) -> bool:
         """Look once; whether brokers answered. `now` is of a clock that runs evenly, in seconds."""

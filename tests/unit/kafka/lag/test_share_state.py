@@ -6,12 +6,15 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
 
 import pytest
 
+from agent.common import threads
 from agent.kafka.lag import share_state
 from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
+from tests.waiting import until
 
 CONF = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -72,3 +75,22 @@ def test_without_share_groups_nobody_connects(monkeypatch: pytest.MonkeyPatch) -
         while len(asked) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
     assert len(asked) >= 3
+
+
+def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There were no positions of share groups any more until a restart, and a line of the log alone told."""
+    asked = 0
+
+    def is_wanted() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise KeyError("group")
+        return False
+
+    monkeypatch.setattr(threads, "growing_pauses", lambda: repeat(0.01))
+    monkeypatch.setattr(share_state, "LOOK_S", 0.01)
+    watcher = ShareStateWatcher(CONF, is_wanted)
+    with running(watcher):
+        until(lambda: asked >= 3)
+        assert isinstance(watcher.failure, KeyError), "it is told"
