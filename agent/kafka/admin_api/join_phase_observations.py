@@ -92,7 +92,7 @@ class JoinPhaseObservations:
         if self._asked_ms is not None:
             self._completed = {group: it for group, it in self._completed.items() if it[0] > self._asked_ms}
 
-    def rebalance_report(self, group: str, end_ms: int) -> RebalanceReport | None:
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """When the join phase began that ended at `end_ms`, both by the broker's clock; None if it was not seen.
 
         To be asked in the order of the records, after `record_arrived` for theirs.

@@ -116,7 +116,7 @@ class AdminObserver(EvidenceSource):
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """What sweeps saw of a rebalance's join phase, None where nothing: an `EvidenceSource` of the mirror."""
-        return self._join_phases.rebalance_report(group, end_ms)
+        return self._join_phases.rebalance_report(group, generation, end_ms)
 
     def readings(self) -> ObserverReading | None:
         """What a scrape exports; None unless the observer is at work."""

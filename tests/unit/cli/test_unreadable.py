@@ -45,7 +45,7 @@ class Place(NamedTuple):
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     where = tmp_path_factory.mktemp("closed")
     of_group = {"schema": 1, "cluster": None, "group": "g", "group_type": "classic", "partition": 0, "offset": 0}
-    created = {**of_group, "type": "group_created"}
+    created = {**of_group, "type": "group_created", "observed": True}
     events: list[Event] = [{**created, "event_id": f"{it}", "at_ms": START_MS + it * 86_400_000} for it in (0, 1)]
     history = write(events, where / "history")
     records = Path(shutil.copytree(SEGMENTS, where / "records"))
