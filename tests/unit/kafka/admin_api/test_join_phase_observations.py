@@ -30,7 +30,7 @@ class Story:
         """The record of a join phase that ended then by our clock: when it began, and the error, by our clock."""
         written_ms = end_ms + sync_ms
         self.sightings.record_arrived(3, written_ms + AHEAD, written_ms + WAY_MS)
-        told = self.sightings.rebalance_report(group, end_ms + AHEAD)
+        told = self.sightings.rebalance_report(group, 9, end_ms + AHEAD)
         if told is None:
             return None
         assert told.began_ms is not None
@@ -114,12 +114,12 @@ def test_a_round_that_was_over_long_before_is_another() -> None:
 def test_a_record_that_comes_late_says_nothing_of_the_clocks() -> None:
     story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500)
     story.sightings.record_arrived(3, 1400 + AHEAD, 4400)
-    assert story.sightings.rebalance_report(GROUP, 1400 + AHEAD) is None
+    assert story.sightings.rebalance_report(GROUP, 9, 1400 + AHEAD) is None
     # But for others that came in time before.
     story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500)
     assert story.record(900, group="another") is None
     story.sightings.record_arrived(3, 1400 + AHEAD, 4400)
-    assert story.sightings.rebalance_report(GROUP, 1400 + AHEAD) is not None
+    assert story.sightings.rebalance_report(GROUP, 9, 1400 + AHEAD) is not None
 
 
 def test_what_is_known_too_badly_is_not_told() -> None:
