@@ -31,6 +31,8 @@ from spark_jobs.progress import print_status
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
+_LOOK_UP_S = 60.0
+"""How long a job waits for brokers to tell of its topic."""
 PREFIX = "kafka."
 """Of options that Spark hands on to the client."""
 
@@ -117,7 +119,8 @@ def log_of(kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None) -
     from agent.kafka.source.identity import IdentityClient
 
     with _asking(kafka, environ) as (consumer, properties):
-        return IdentityClient(consumer, properties).ask(topic, 60.0), len(leaders(consumer, topic, 60.0))
+        log_id = IdentityClient(consumer, properties).ask(topic, _LOOK_UP_S)
+        return log_id, len(leaders(consumer, topic, _LOOK_UP_S))
 
 
 @contextmanager

@@ -28,12 +28,13 @@ def relax_collector() -> None:
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
-    """Without looking for cycles meanwhile, in any thread: for what makes much and leaves nothing of it."""
+def collector_paused() -> Iterator[bool]:
+    """Without looking for cycles meanwhile, in any thread: for what makes much, of which nothing is left at its end.
+    Gives whether they were looked for before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        yield was_enabled
     finally:
         if was_enabled:
             gc.enable()
@@ -44,14 +45,12 @@ def no_cycle_collection() -> Iterator[None]:
     """Without looking for cycles, in any thread: reading 3 million records leaves some 600 objects in any.
 
     What was made meanwhile counts as old then, or all of it would be looked at as soon as this ends."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            leave_out_what_is_there()
-            gc.enable()
+    with collector_paused() as was_enabled:
+        try:
+            yield
+        finally:
+            if was_enabled:
+                leave_out_what_is_there()
 
 
 def leave_out_what_is_there() -> None:

@@ -189,10 +189,11 @@ class PartitionLag(NamedTuple):
 def partition_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[PartitionLag]:
     """Every position, in the layout's order."""
     look = LagPass(positions, ends, now_ms)
+    records = look.records
     for row in positions.layout.rows:
         for at in range(row.start, row.stop):
             partition = positions.layout.places[at][1]
-            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], look.records[at])
+            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], records[at])
 
 
 class LagPass:

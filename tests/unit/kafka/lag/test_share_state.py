@@ -14,6 +14,7 @@ from agent.common import threads
 from agent.kafka.lag import share_state
 from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
+from tests.unit.kafka.lag.failing import FailsOnce
 from tests.waiting import until
 
 CONF = {"bootstrap.servers": "127.0.0.1:1"}
@@ -79,18 +80,10 @@ def test_without_share_groups_nobody_connects(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """There were no positions of share groups any more until a restart, and a line of the log alone told."""
-    asked = 0
-
-    def is_wanted() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            raise KeyError("group")
-        return False
-
+    is_wanted = FailsOnce(False)
     monkeypatch.setattr(threads, "growing_pauses", lambda: repeat(0.01))
     monkeypatch.setattr(share_state, "LOOK_S", 0.01)
     watcher = ShareStateWatcher(CONF, is_wanted)
     with running(watcher):
-        until(lambda: asked >= 3)
+        until(lambda: is_wanted.calls >= 3)
         assert isinstance(watcher.failure, KeyError), "it is told"

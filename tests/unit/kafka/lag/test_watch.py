@@ -9,6 +9,7 @@ import pytest
 from agent.common import threads
 from agent.kafka.lag import asking
 from agent.kafka.lag.watch import LagWatcher
+from tests.unit.kafka.lag.failing import FailsOnce
 from tests.waiting import until
 
 
@@ -44,21 +45,13 @@ def test_what_can_be_no_partition_is_not_asked_for(monkeypatch: pytest.MonkeyPat
 
 def test_a_look_that_fails_by_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no lag any more until a restart, and a line of the log alone told."""
-    looks = 0
-
-    def look(self: LagWatcher, now: float) -> bool:
-        nonlocal looks
-        looks += 1
-        if looks == 1:
-            raise KeyError("topic")
-        return True
-
+    look = FailsOnce(True)
     monkeypatch.setattr(threads, "growing_pauses", lambda: repeat(0.01))
     monkeypatch.setattr(LagWatcher, "look", look)
     watch = LagWatcher({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, dict, interval_s=0.01)
     watch.start()
     try:
-        until(lambda: looks >= 3)
+        until(lambda: look.calls >= 3)
         assert isinstance(watch.failure, KeyError), "it is told"
     finally:
         watch.stop()
