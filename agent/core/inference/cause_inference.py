@@ -770,4 +770,8 @@ def _kip848_departure(
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     least = P.least_traceless_confidence if activity.last_commit_ms is None else P.least_departure_confidence
     cause, confidence = _tell_apart(probabilities, evidence, least)
+    is_assumed = session is None and member.session_timeout_ms is None
+    expired = probabilities[Cause.SESSION_TIMEOUT]
+    if is_assumed and cause is not Cause.SESSION_TIMEOUT and expired > P.assumed_session_probability:
+        confidence = min(confidence, P.uncertain_confidence)
     return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

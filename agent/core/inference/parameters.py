@@ -278,6 +278,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     candidate_probability: float = 0.1
     """From here on a cause is named among those that are possible. Chosen. Weight 0."""
 
+    assumed_session_probability: float = 0.03
+    """From here on no other cause is sure where a session may have run out of which nobody told how long it is.
+    Chosen: of 139 goodbyes that were right and sure one is less sure, of those that were wrong all six."""
+
     timeout_odds: float = 2
     """So many times likelier than the other a timeout must be to be told: a session's and a poll loop's differ in
     nothing but length, and where the two are near each other the likelier of them is a guess. Rig. Weight 0."""

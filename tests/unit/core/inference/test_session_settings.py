@@ -58,6 +58,18 @@ def test_a_limit_that_is_assumed_alone_tells_nothing(gap_ms: int) -> None:
     assert departure(SessionSetting(45_000)).cause == "member_left"
 
 
+def test_no_goodbye_is_sure_where_a_session_that_is_not_known_may_have_run_out() -> None:
+    """Of a member that committed once, as it came: a session of six seconds ended so, as Kafka 4.4.0 logged."""
+    once = CommitActivity(END - 9_004, None)
+
+    def departure(session: SessionSetting | None) -> Departure:
+        return infer_kip848_departure(MODERN, once, END, END - 9_003, session=session)
+
+    assert (departure(None).cause, departure(None).confidence) == ("member_left", 0.75)
+    assert departure(SessionSetting(45_000)).confidence >= 0.8
+    assert told(50, None).confidence >= 0.9
+
+
 def test_a_member_that_was_there_for_less_than_any_session_left() -> None:
     assert infer_kip848_departure(SHARING, NO_COMMITS, END, END - 5_500).cause == "member_left"
 
