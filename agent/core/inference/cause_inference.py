@@ -102,7 +102,9 @@ def _infer(
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
     if _several_missed_one(facts):
-        surest = max((it.confidence for it in departures.values() if it.cause is trigger), default=confidence)
+        # Nor does anything tell that those who came were there before they went.
+        otherwise = P.uncertain_confidence if trigger is Cause.MEMBER_JOINED else confidence
+        surest = max((it.confidence for it in departures.values() if it.cause is trigger), default=otherwise)
         confidence = min(confidence, surest)
     if away := [old for old, _ in facts.replaced if _may_have_expired(old, facts)]:
         # Whether it came back in time, or was removed, which may have set it off.

@@ -68,6 +68,8 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
       12: (LEFT, {"f11": DIED, "c12": LEFT, "a13": LEFT})}),
     ("left_before_sync", "one died as it joined, and one was closed in the next generation, which never completed",
      {6: (FOLLOWED, {"e4": LEFT, "b5": DIED})}),
+    ("skipped_twice", "all four were replaced, and two generations of those that came between never completed",
+     {5: (LEFT, {"c1": LEFT, "g2": LEFT, "h3": LEFT, "c4": DIED})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
      {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
     ("commit_held_up", "a poll loop stalled, and its last commit waited for a coordinator",
