@@ -148,8 +148,8 @@ def _confidence(probability: float) -> float:
 
 
 def _confidence_of(cause: Cause, probabilities: Mapping[Cause, float]) -> float:
-    """How sure that cause is: where it is a timeout, and may be the other, not enough to rely on it."""
-    confidence, other = _confidence(probabilities[cause]), _OTHER_TIMEOUT.get(cause)
+    """How sure that cause is: where it may be the other as well of two that look alike, not enough to rely on it."""
+    confidence, other = _confidence(probabilities[cause]), _OTHER.get(cause)
     if other is not None and probabilities.get(other, 0.0) > P.candidate_probability:
         return min(confidence, P.uncertain_confidence)
     return confidence
@@ -587,7 +587,13 @@ def _commit_gap_of(member: Member, activity: CommitActivity, end_ms: int) -> Evi
     return evidence
 
 
-_OTHER_TIMEOUT = {Cause.SESSION_TIMEOUT: Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT: Cause.SESSION_TIMEOUT}
+_OTHER = {
+    Cause.SESSION_TIMEOUT: Cause.POLL_TIMEOUT,
+    Cause.POLL_TIMEOUT: Cause.SESSION_TIMEOUT,
+    # Of a rebalance in which a member is replaced: which of the two came first.
+    Cause.MEMBER_JOINED: Cause.MEMBER_LEFT,
+    Cause.MEMBER_LEFT: Cause.MEMBER_JOINED,
+}
 
 
 def _tell_apart(
@@ -595,7 +601,7 @@ def _tell_apart(
 ) -> tuple[Cause, float]:
     """The cause whose probability is `least` or more, and how sure it is; else `evidence` gets the candidates."""
     cause = _likeliest(probabilities)
-    other = _OTHER_TIMEOUT.get(cause)
+    other = _OTHER.get(cause)
     is_guess = other is not None and probabilities[cause] < P.timeout_odds * probabilities.get(other, 0.0)
     is_likely = probabilities[cause] >= least
     if is_likely and not is_guess and cause is not Cause.UNKNOWN_DEPARTURE:

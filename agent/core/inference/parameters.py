@@ -162,9 +162,9 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     tells the two apart. Chosen: enough that neither is sure."""
 
     uncertain_confidence: float = 0.75
-    """No more sure is a timeout where it may be the other; and how each of several went while a generation never
-    completed, or in several ways while another coordinator began their sessions anew. Chosen: less than is relied
-    on."""
+    """No more sure is a timeout where it may be the other; which of two came first, where one left and another joined
+    in its place; and how each of several went while a generation never completed, or in several ways while another
+    coordinator began their sessions anew. Chosen: less than is relied on."""
 
     other_silence_share: float = 0.004
     """How many fell silent for some other reason before they went. Rig. Weight 0, 51."""

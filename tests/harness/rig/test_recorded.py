@@ -68,6 +68,8 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
       12: (LEFT, {"f11": DIED, "c12": LEFT, "a13": LEFT})}),
     ("left_before_sync", "one died as it joined, and one was closed in the next generation, which never completed",
      {6: (FOLLOWED, {"e4": LEFT, "b5": DIED})}),
+    ("replaced_at_once", "a member was closed, and another came in its place, both within 0.2 s",
+     {3: (LEFT, {"f1": LEFT})}),
     ("skipped_twice", "all four were replaced, and two generations of those that came between never completed",
      {5: (LEFT, {"c1": LEFT, "g2": LEFT, "h3": LEFT, "c4": DIED})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
