@@ -472,7 +472,7 @@ def kip848_departure_probabilities(
             out[Cause.SESSION_TIMEOUT] += (silent,)
     else:
         # One that commits and did not since then died about then; of another it may be at any time since.
-        until_ms = at_ms if committed is not None else at_ms + usual.timeout_ms
+        until_ms = at_ms if committed is not None else at_ms + session_ms
         out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, session, last, interval, until_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
         idle = P.idle_member_share

@@ -58,6 +58,15 @@ def test_a_limit_that_is_assumed_alone_tells_nothing(gap_ms: int) -> None:
     assert departure(SessionSetting(45_000)).cause == "member_left"
 
 
+def test_the_brokers_setting_tells_nothing_of_a_member_of_the_classic_protocol() -> None:
+    """It never committed, and went as its own session ended, which an online migration had begun anew."""
+    gone = replace(A, session_timeout_ms=6_000)
+    for session in (None, SessionSetting(45_000), SessionSetting(6_000)):
+        departure = infer_kip848_departure(gone, NO_COMMITS, END, END - 5_995, session=session)
+        assert departure.confidence < 0.8
+        assert infer_kip848_departure(gone, NO_COMMITS, END, END - 2_000, session=session).cause == "member_left"
+
+
 def test_no_goodbye_is_sure_where_a_session_that_is_not_known_may_have_run_out() -> None:
     """Of a member that committed once, as it came: a session of six seconds ended so, as Kafka 4.4.0 logged."""
     once = CommitActivity(END - 9_004, None)
