@@ -44,6 +44,7 @@ from agent.core.inference.rebalance_posterior import (
     posterior_of_another,
     rebalance_posterior,
     spread_evenly,
+    weights_by_time,
 )
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.client_libraries import StallEnd, library_named
@@ -79,7 +80,9 @@ def _infer(
     facts: RebalanceFacts, change: Explanation | None, *, are_busy: bool = False
 ) -> tuple[Inference, float | None]:
     """The cause, and when the rebalance began. `are_busy`: those that stay work for long on what they polled."""
-    posterior, departures = _infer_departures(facts, rejoin_has_reason=change is not None, are_busy=are_busy)
+    posterior, departures, is_doubtful = _infer_departures(
+        facts, rejoin_has_reason=change is not None, are_busy=are_busy
+    )
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped_generations:
         evidence.append({"kind": "generation_gap", "never_completed": facts.skipped_generations})
@@ -101,6 +104,8 @@ def _infer(
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
+    if is_doubtful and trigger in _TIMEOUTS:
+        confidence = min(confidence, P.uncertain_confidence)
     if _several_missed_one(facts):
         # Nor does anything tell that those who came were there before they went.
         otherwise = P.uncertain_confidence if trigger is Cause.MEMBER_JOINED else confidence
@@ -249,7 +254,7 @@ def static_member_replaced(facts: RebalanceFacts) -> Explanation | None:
     if not facts.replaced:
         return None
     gone = [old for old, _ in facts.replaced]
-    posterior, _ = _weigh(gone, facts, rejoin_has_reason=False, replaced=True)
+    posterior, _, _ = _weigh(gone, facts, rejoin_has_reason=False, replaced=True)
     evidence = _replaced(gone, facts)
     if facts.assignors is not None:
         # It came back with other assignors, which starts one as well.
@@ -340,26 +345,30 @@ def _busy_ms(facts: RebalanceFacts) -> int:
 
 def _infer_departures(
     facts: RebalanceFacts, *, rejoin_has_reason: bool, are_busy: bool
-) -> tuple[Posterior, dict[str, Departure]]:
-    """What came first, and why each member left, by member id."""
+) -> tuple[Posterior, dict[str, Departure], bool]:
+    """What came first, why each member left, by member id, and whether the others' timeouts alone tell one's."""
     known = facts.known_departures
     departures = {it.member_id: known[it.member_id] for it in facts.left if it.member_id in known}
     unknown = [it for it in facts.left if it.member_id not in known]
     unknown.sort(key=lambda it: _activity(it, facts).last_commit_ms or 0)
     returned = _returned_clients(unknown, facts)
-    posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason, are_busy=are_busy)
+    posterior, causes, doubtful = _weigh(
+        unknown, facts, returned, rejoin_has_reason=rejoin_has_reason, are_busy=are_busy
+    )
     least = _least_confidence((), facts)
     for it in unknown:
         own_least = least if _is_known_alike(it, unknown, causes, facts) else P.most_confidence
         returns = it.member_id in returned
         departures[it.member_id] = _departure(it, facts, causes[it.member_id], own_least, returned=returns)
     ways = {departure.cause for departure in departures.values()}
+    doubtful &= {(name, departure.cause) for name, departure in departures.items()}
     for it in unknown:
         told = departures[it.member_id]
         begun_anew = len(ways) > 1 and told.evidence.get("coordinator_changed", False)
-        if (begun_anew or _several_missed_one(facts)) and _may_have_expired(it, facts):
+        may_be_another = (begun_anew or _several_missed_one(facts)) and _may_have_expired(it, facts)
+        if may_be_another or (it.member_id, told.cause) in doubtful:
             departures[it.member_id] = replace(told, confidence=min(told.confidence, P.uncertain_confidence))
-    return posterior, departures
+    return posterior, departures, bool(doubtful)
 
 
 def _is_known_alike(
@@ -400,8 +409,9 @@ def _weigh(
     rejoin_has_reason: bool,
     replaced: bool = False,
     are_busy: bool = False,
-) -> tuple[Posterior, dict[str, Mapping[Cause, float]]]:
-    """What came first, and the probabilities of each cause for each that went, by member id.
+) -> tuple[Posterior, dict[str, Mapping[Cause, float]], set[tuple[str, Cause]]]:
+    """What came first, the probabilities of each cause for each that went, by member id, and, where several went, the
+    timeouts that a member's own times do not tell from the other one.
 
     The clients of `returned` (member ids) are back; `replaced`: all are, as static members.
     """
@@ -460,7 +470,14 @@ def _weigh(
     }
     for name in times.keys() - causes.keys():
         causes[name] = posterior_of_another(seen, posterior, times[name])
-    return posterior, causes
+    doubtful: set[tuple[str, Cause]] = set()
+    for name, its in times.items() if len(gone) > 1 else ():
+        timeouts = {cause: each for cause, each in its.items() if cause in _TIMEOUTS}
+        weights = weights_by_time(seen, posterior, timeouts)
+        doubtful.update(
+            (name, it) for it in weights if weights.get(_OTHER[it], 0.0) > P.doubtful_timeout_share * weights[it]
+        )
+    return posterior, causes, doubtful
 
 
 class _Stayed:
@@ -594,6 +611,7 @@ _OTHER = {
     Cause.MEMBER_JOINED: Cause.MEMBER_LEFT,
     Cause.MEMBER_LEFT: Cause.MEMBER_JOINED,
 }
+_TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT})
 
 
 def _tell_apart(

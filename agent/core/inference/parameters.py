@@ -282,6 +282,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """From here on no other cause is sure where a session may have run out of which nobody told how long it is.
     Chosen: of 139 goodbyes that were right and sure one is less sure, of those that were wrong all six."""
 
+    doubtful_timeout_share: float = 0.3
+    """So probable, as a share of one timeout, the other must be by a member's own times to keep it from being sure,
+    however the others of its rebalance went. Rig: of 2,664 departures that were right and sure seven are less so."""
+
     timeout_odds: float = 2
     """So many times likelier than the other a timeout must be to be told: a session's and a poll loop's differ in
     nothing but length, and where the two are near each other the likelier of them is a guess. Rig. Weight 0."""

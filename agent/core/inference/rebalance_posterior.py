@@ -288,19 +288,26 @@ def _median_start_ms(weighed: Sequence[tuple[float, StartInterval]]) -> float | 
 
 def posterior_of_another(seen: RebalanceObservation, found: Posterior, times: TimesByCause) -> dict[Cause, float]:
     """How one more member went, that was not weighed with the others: given when it began, and how they went."""
-    out = dict.fromkeys(times, 0.0)
     others = found.cause_probabilities
     alike_of = {cause: sum(causes.get(cause, 0.0) for causes in others) / len(others) for cause in times}
-    for weight, start in found.likeliest_starts:
-        for cause, intervals in times.items():
-            inside = probability_between(
-                intervals, start.low_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
-            )
-            # Members are dropped together, or none is.
-            alone = 0.0 if cause is Cause.REJOIN_TIMEOUT else 1 - P.same_way_share
-            out[cause] += weight * inside * (alike_of[cause] + alone)
+    # Members are dropped together, or none is.
+    alone = {cause: 0.0 if cause is Cause.REJOIN_TIMEOUT else 1 - P.same_way_share for cause in times}
+    by_time = weights_by_time(seen, found, times)
+    out = {cause: weight * (alike_of[cause] + alone[cause]) for cause, weight in by_time.items()}
     total = sum(out.values())
     return {cause: share / total for cause, share in out.items()} if total else out
+
+
+def weights_by_time(seen: RebalanceObservation, found: Posterior, times: TimesByCause) -> dict[Cause, float]:
+    """How probable it is that a member went during the rebalance, by cause, whatever the others did."""
+    end_ms = seen.end_ms + P.timer_precision_ms
+    return {
+        cause: sum(
+            weight * probability_between(intervals, start.low_ms - P.timer_precision_ms, end_ms)
+            for weight, start in found.likeliest_starts
+        )
+        for cause, intervals in times.items()
+    }
 
 
 def _start_intervals(seen: RebalanceObservation) -> Iterator[StartInterval]:
