@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from agent.cli.answers import Answers
 from agent.cli.output import warn
@@ -47,7 +48,7 @@ PORTION = 1_000
 def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
     """Of a table of history, of days up to a time. Raises `HistoryError`."""
     days = Bounds(None, None if until_ms is None else date_of(until_ms))
-    view = View("history", None, NO_HISTORY, needed=NEEDED)
+    view = View("history", None, NO_HISTORY, needed=NEEDED, compared=COMPARED)
     clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
     if until_ms is not None:
         clock_ms = min(clock_ms, until_ms)
@@ -62,6 +63,10 @@ NEEDED = (
 """Without these, events are told wrong or not at all. What came later is none of them, nor what only samples have:
 their events have not what their file has no column for."""
 
+COMPARED = pa.schema(
+    HISTORY.field(name) for name in ("schema", "event_id", "type", "cluster", "group", "at_ms", ESCAPED)
+)
+"""What is asked of the tables in SQL."""
 
 _HAPPENED = f"(type IS DISTINCT FROM '{SAMPLE}')"
 """A sample tells how a group stood, every minute or so: nothing happened."""

@@ -83,6 +83,8 @@ class View(NamedTuple):
     """Columns that are null where there are none: they came later than others."""
     needed: Collection[str] = ()
     """Where no columns are wanted: the names of those that each file has, of whatever type."""
+    compared: pa.Schema = pa.schema([])
+    """Those of them that questions compare, whose type goes for all files."""
 
 
 @contextmanager
@@ -290,7 +292,7 @@ def _wanted(schemas: Mapping[str, pa.Schema], view: View) -> pa.Schema:
         return view.wanted
     for name, found in schemas.items():
         check_names(name, found.names, view.needed)
-    return _unified(schemas)
+    return _unified(schemas, view.compared)
 
 
 def _columns(wanted: pa.Schema, later: pa.Schema, there: Collection[str]) -> list[str]:
@@ -306,9 +308,9 @@ _TIME = ("at_ms", "start_ms")
 """What the date is of, in history and in rollups."""
 
 
-def _unified(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """The columns of several files, each as it came first; but for the date, which is the folder's."""
-    fields: dict[str, Any] = {}
+def _unified(schemas: Mapping[str, pa.Schema], known: pa.Schema) -> pa.Schema:
+    """The columns of several files, each as it is known or came first; but for the date, which is the folder's."""
+    fields: dict[str, Any] = {field.name: field for field in known}
     for name, schema in schemas.items():
         for field in schema:
             first = fields.setdefault(field.name, field)
@@ -319,9 +321,8 @@ def _unified(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
                 or any(map(pa.types.is_null, kinds))
                 or all(map(pa.types.is_nested, kinds))
             ):
-                raise HistoryError(
-                    f"{name}: column {field.name}: expected {first.type} as in other files, got {field.type}"
-                )
+                there = "" if field.name in known.names else " as in other files"
+                raise HistoryError(f"{name}: column {field.name}: expected {first.type}{there}, got {field.type}")
     return pa.schema([field for name, field in fields.items() if name != DATE])
 
 

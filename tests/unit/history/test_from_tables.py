@@ -24,6 +24,7 @@ from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from agent.history.engine import database
 from agent.history.errors import NO_HISTORY
 from agent.history.opening import View, open_tables
+from agent.persistence.export.arrow import HISTORY
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from tests.unit.cli.running import kshadow
@@ -404,6 +405,25 @@ def test_an_event_of_other_columns_is_named(place: Place, tmp_path: Path, column
     done = kshadow("report", "--from", history, "--out", tmp_path / "page.html")
     assert done.exit_code == 2
     assert f"in {history}: expected an event as kshadow writes it, its columns " in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("column", ["schema", "event_id", "type", "cluster", "group", "at_ms", "escaped"])
+@pytest.mark.parametrize("form", ["files", "delta"])
+def test_a_column_that_is_compared_has_its_type(place: Place, tmp_path: Path, form: str, column: str) -> None:
+    """Lists in it ended in tracebacks, or events of no group were told."""
+    history = tmp_path / "history"
+    table = ds.dataset(place.history, format="parquet", partitioning="hive").to_table()
+    lists = pa.array([[str(it)] for it in table[column].to_pylist()])
+    table = table.set_column(table.column_names.index(column), column, lists)
+    if form == "delta":
+        write_deltalake(history, table, partition_by=["date"])
+    else:
+        pq.write_to_dataset(table, history, partition_cols=["date"])
+    for command in (("timeline", place.group), ("findings",), ("report", "--out", tmp_path / "page.html")):
+        done = kshadow(*command, "--from", history)
+        assert done.exit_code == 2, command
+        kind = HISTORY.field(column).type
+        assert f": column {column}: expected {kind}, got list<" in done.stderr.splitlines()[-1]
 
 
 def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
