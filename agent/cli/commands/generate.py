@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from agent.kafka.writer import Written
     from agent.simulation.generator.group_history import GroupTruth
 
+MOST, MOST_OF_A_GROUP = 1_000_000, 100_000
+"""Groups and topics, and what each of them may have: ten times what clusters have. More take all memory."""
 _STDOUT = "-"
 _PROGRESS_S = 0.2
 _LOADED = """\
@@ -52,9 +54,11 @@ def parse_range(text: str) -> IntegerRange:
     least, _, most = text.partition("-")
     with suppress(ValueError):
         bounds = IntegerRange(int(least), int(most or least))
-        if 1 <= bounds.least <= bounds.most:
+        if 1 <= bounds.least <= bounds.most <= MOST_OF_A_GROUP:
             return bounds
-    raise ValueError(f"expected a number of 1 or more, or two, the lower one first (5, 1-30), got {text[:100]!r}")
+    raise ValueError(
+        f"expected a number from 1 to {MOST_OF_A_GROUP}, or two, the lower one first (5, 1-30), got {text[:100]!r}"
+    )
 
 
 def parse_weight(text: str) -> tuple[str, float]:
@@ -82,7 +86,7 @@ def _weights(weights: Mapping[str, float]) -> str:
     return " ".join(f"{name}={weight:g}" for name, weight in weights.items())
 
 
-_COUNT, _DEFAULTS = click.IntRange(min=1), GeneratorSettings(0)
+_COUNT, _DEFAULTS = click.IntRange(1, MOST), GeneratorSettings(0)
 _settings_options: Decorator = combined(
     option("--groups", type=_COUNT, default=_DEFAULTS.groups, help="How many groups."),
     option(
@@ -108,7 +112,7 @@ _settings_options: Decorator = combined(
     ),
     option(
         "--records",
-        type=_COUNT,
+        type=click.IntRange(min=1),
         help="About so many records: the commit interval follows, or, where that is given, the duration.",
     ),
     option(

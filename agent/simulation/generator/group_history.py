@@ -71,7 +71,8 @@ def generate_simple_group(plan: GroupPlan, settings: GeneratorSettings) -> tuple
 
 def generate_group(plan: GroupPlan, script: Script, story: Scenario) -> tuple[list[TimedWrite], GroupTruth]:
     """A group with members, from its first one to the end of the history."""
-    every_ms = {name: plan.commit_interval_ms + plan.random.integer(0, 200) for name in plan.clients}
+    apart_ms = min(200, plan.commit_interval_ms // 10)
+    every_ms = {name: plan.commit_interval_ms + plan.random.integer(0, apart_ms) for name in plan.clients}
     # Connect keeps what its workers have done in topics of its own.
     commits = None if plan.kind is GroupKind.CONNECT else CommitSchedule(script, every_ms, story.silent_from_ms)
     metrics = SimulationMetrics(measures_stopped_time=False)

@@ -8,6 +8,8 @@ from agent.simulation.generator.plans import GroupPlan, GroupPlans
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS, GroupKind, rounds
 from agent.simulation.generator.settings import LEAST_DURATION_MS, GeneratorSettings
 
+LEAST_INTERVAL_MS = 10
+"""Some groups commit twice as often; with fewer milliseconds there is no fair share of one."""
 _TURNS = 4
 _TAKES_OFF_MS = 12_000
 """A history's first commits come about so long after its beginning: groups form, and then wait for their interval."""
@@ -32,8 +34,13 @@ def expected_records(settings: GeneratorSettings) -> tuple[float, float]:
 def with_interval_for(settings: GeneratorSettings, records: int) -> GeneratorSettings:
     """The settings with the commit interval that makes about so many records in their time."""
     steady, other = expected_records(settings)
-    interval = settings.commit_interval_ms * steady / _left(settings, records, steady, other)
-    return replace(settings, commit_interval_ms=max(1, round(interval)))
+    interval_ms = round(settings.commit_interval_ms * steady / _left(settings, records, steady, other))
+    if interval_ms < LEAST_INTERVAL_MS:
+        raise ValueError(
+            f"{settings.groups} groups that commit each {LEAST_INTERVAL_MS} ms make fewer records in"
+            f" {settings.duration_ms} ms: expected fewer records than {records}, more groups or a longer duration"
+        )
+    return replace(settings, commit_interval_ms=interval_ms)
 
 
 def with_duration_for(settings: GeneratorSettings, records: int) -> GeneratorSettings:

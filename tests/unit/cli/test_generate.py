@@ -76,6 +76,14 @@ def test_about_so_many_records(tmp_path: Path, more: tuple[str, ...]) -> None:
     assert 4_500 < len(out.read_text().splitlines()) < 7_500
 
 
+def test_about_so_many_records_of_few_groups(tmp_path: Path) -> None:
+    """Each commits so often that 200 ms between its members' intervals halved the number."""
+    out = tmp_path / "a.ndjson"
+    more = ("--seed", 3, "--mix", "steady", "--duration", "2m", "--records", 20_000)
+    assert kshadow("generate", "--groups", 2, *more, "--out", out).exit_code == 0
+    assert 15_000 < len(out.read_text().splitlines()) < 25_000
+
+
 def test_without_a_start_it_ends_now(tmp_path: Path) -> None:
     out = tmp_path / "a.ndjson"
     before = time.time() * 1000
@@ -112,11 +120,17 @@ def test_what_is_there_stays_unless_told(tmp_path: Path, name: str) -> None:
         (("--out", "x", "--mix", "nope"), "fates out of steady, "),
         (("--out", "x", "--mix", "crash=much"), "expected a name with its weight (crash=3), got 'crash=much'"),
         (("--out", "x", "--assignor", "nope"), "assignors out of range, "),
-        (("--out", "x", "--members", "few"), "--members' (env var: 'KSHADOW_MEMBERS'): expected a number of 1"),
+        (("--out", "x", "--members", "few"), "--members' (env var: 'KSHADOW_MEMBERS'): expected a number from 1 to"),
         (("--out", "x", "--members", "5-1"), "or two, the lower one first (5, 1-30), got '5-1'"),
         (("--out", "x", "--duration", "5"), "expected a duration (500ms, 30s, 15m, 2h, 3d, 1h30m), got '5'"),
         (("--out", "x", "--duration", "5s"), "expected a duration of 1 minute or more, got 5000 ms"),
         (("--out", "x", "--duration", "9999w"), "expected a start of 0 or later, got -"),
+        (("--out", "x", "--groups", "1000001"), "1000001 is not in the range 1<=x<=1000000"),
+        (("--out", "x", "--topics", "1000001"), "1000001 is not in the range 1<=x<=1000000"),
+        (("--out", "x", "--members", "100001"), "expected a number from 1 to 100000, or two"),
+        (("--out", "x", "--partitions", "1-100001"), "the lower one first (5, 1-30), got '1-100001'"),
+        (("--out", "x", "--offsets-partitions", "1000001"), "1000001 is not in the range 1<=x<=1000000"),
+        (("--out", "x", "--records", "9999999999"), "groups that commit each 10 ms make fewer records in 3600000 ms"),
         (("--out", "x", "--records", "10"), "expected more records than that, got 10"),
         (("--out", "x", "--records", "9999", "--commit-interval", "100ms"), "expected a minute or more"),
         (
