@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from agent.cli.options import long_name
+from agent.cli.output import warn
 from agent.cli.session import ConfigFile
 from agent.config.options import LibrdkafkaProperty
 from agent.config.resolving import FileOptions
@@ -71,6 +72,8 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     from agent.common.bounded_yaml import BoundedLoader, yaml_problem
 
     try:
+        if path.resolve().is_fifo():
+            warn(f"{path}: a pipe: waiting for whoever writes into it")
         settings = yaml.load(path.read_text(encoding="utf-8"), BoundedLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(yaml_problem(error)) from None

@@ -182,7 +182,9 @@ class Reloader:
                     self.reload(quietly=True)
 
     def _has_changed(self) -> bool:
-        """Whether there is new content that has settled."""
+        """Whether there is new content that has settled. What a pipe held is read."""
+        if self._path.is_fifo():
+            return False
         content = self._content_digest()
         settled = content == self._last_digest
         self._last_digest = content
@@ -196,6 +198,10 @@ class Reloader:
 
     def reload(self, *, quietly: bool = False) -> bool:
         """Read the file and apply what can be; whether it was a good one. `quietly`: say nothing of no change."""
+        if self._path.is_fifo():
+            log.error("reload: %s is a pipe, which is read once; the settings stay as they were", self._path)
+            self._status = ReloadStatus(False, self._status.last_success_s)
+            return False
         # Looked at before it is read: what is written in between is then seen as new.
         self._applied_digest = self._last_digest = self._content_digest()
         try:

@@ -107,7 +107,8 @@ def test_signals_that_come_before_the_file_was_read(tmp_path: Path) -> None:
     with spawn(*command) as process, file.open("w"):
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (143, b"kshadow: stopping: SIGTERM, before anything was read\n")
+    waits = f"{file}: a pipe: waiting for whoever writes into it\n".encode()
+    assert (process.returncode, said) == (143, waits + b"kshadow: stopping: SIGTERM, before anything was read\n")
     other.write_text("lag-interval: 2m")
     with spawn(*command) as process:
         with file.open("w") as first:

@@ -73,6 +73,24 @@ def running(reloader: Reloader) -> Iterator[Reloader]:
         reloader.stop()
 
 
+def test_a_pipe_is_read_once(caplog: pytest.LogCaptureFixture) -> None:
+    """As a shell's `<(…)`: read again it is empty, and all that it had told was as if it had not."""
+    applied = Applied()
+    reading, writing = os.pipe()
+    with open(reading, "rb") as pipe, open(writing, "wb") as file:
+        file.write(START.encode())
+        file.close()
+        path = Path(f"/dev/fd/{pipe.fileno()}")
+        with running(made(path, applied)) as reloader:
+            # It is looked at before it is asked for: nothing is said of that.
+            time.sleep(5 * POLL_S)
+            assert (reloader.status().success, caplog.text) == (True, "")
+            reloader.wake()
+            until(lambda: not reloader.status().success)
+    assert f"{path} is a pipe, which is read once; the settings stay as they were" in caplog.text
+    assert not applied.calls
+
+
 def test_a_change_of_the_file(tmp_path: Path) -> None:
     applied = Applied()
     path = written(tmp_path / "k.yaml", START)
