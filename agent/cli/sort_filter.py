@@ -12,6 +12,7 @@ import click
 from agent.cli.options import Decorator, option
 from agent.cli.output import warn
 from agent.cli.tables import Column
+from agent.config.options import Parsed
 from agent.core.causes import Cause
 
 Row = Mapping[str, Any]
@@ -42,13 +43,27 @@ EVENTS = (
 )
 CAUSES = tuple(map(str, Cause))
 
-sort_option: Decorator = option(
-    "--sort-by",
-    metavar="COLUMN[:desc]",
-    multiple=True,
-    help="Sort by this column, or field of -o json; rows without a value come last. Repeatable; the first has "
-    "priority.",
-)
+
+def sort_option(columns: Mapping[str, Column], shape: str) -> Decorator:
+    """By columns of a command's table, and fields of what it prints otherwise, which that schema describes."""
+
+    def check(text: str) -> None:
+        name = _key(text)[0]
+        known = {*_headings(columns), *_fields_of(shape)}
+        if _normalized(name) not in known:
+            near = get_close_matches(_normalized(name), known, n=1, cutoff=0.6)
+            there = f": did you mean {near[0]!r}?" if near else f" {', '.join(columns)}"
+            raise ValueError(f"{name!r} is not one of the columns{there}")
+
+    return option(
+        "--sort-by",
+        type=Parsed("COLUMN[:desc]", check, keeps_text=True),
+        multiple=True,
+        help="Sort by this column, or field of -o json; rows without a value come last. Repeatable; the first has "
+        "priority.",
+    )
+
+
 match_option: Decorator = option(
     "--match", metavar="GLOB", multiple=True, help="Only groups whose names match, such as 'payments-*'. Repeatable."
 )
@@ -118,14 +133,15 @@ def sort_rows(
     view: Callable[[T], Row] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> list[T]:
-    """Sorted by columns, or by fields. A usage error says which there are, where there is no such one.
+    """Sorted by columns, or by fields.
 
     `view`: what a row is sorted by, where that is not what it holds. `names`: fields that are called otherwise, too.
     """
     out = [(row if view is None else view(row), row) for row in rows]
     for key in reversed(keys):
-        name, _, direction = key.rpartition(":") if key.endswith((":desc", ":asc")) else (key, "", "")
-        field = _field((names or {}).get(name.lower(), name), [seen for seen, _ in out], columns)
+        name, direction = _key(key)
+        wanted = _normalized((names or {}).get(name.lower(), name))
+        field = _headings(columns).get(wanted, wanted)
         known = [it for it in out if _value(it[0], field) is not None]
         unknown = [it for it in out if _value(it[0], field) is None]
         if unknown and not known:
@@ -134,17 +150,23 @@ def sort_rows(
     return [row for _, row in out]
 
 
-def _field(name: str, rows: Sequence[Row], columns: Mapping[str, Column]) -> str:
-    wanted = _normalized(name)
-    fields = {field: field for row in rows for field in row}
-    fields |= {_normalized(column.heading): key for key, column in columns.items()} | {key: key for key in columns}
-    if wanted in fields:
-        return fields[wanted]
-    near = get_close_matches(wanted, fields, n=1, cutoff=0.6)
-    there = ", ".join(columns)
-    raise click.UsageError(
-        f"--sort-by: no column {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {there}")
-    )
+def _key(text: str) -> tuple[str, str]:
+    """The name of what is sorted by, and which way."""
+    name, _, direction = text.rpartition(":") if text.endswith((":desc", ":asc")) else (text, "", "")
+    return name, direction
+
+
+def _fields_of(shape: str) -> list[str]:
+    from agent.presentation.schemas.builders import refs
+    from agent.presentation.schemas.documents import DEFS
+
+    fields = DEFS[shape].get("properties")
+    return [*fields] if fields else [field for variant in refs(DEFS[shape]) for field in _fields_of(variant)]
+
+
+def _headings(columns: Mapping[str, Column]) -> dict[str, str]:
+    """Fields by what their columns are called, and by their own names."""
+    return {_normalized(column.heading): key for key, column in columns.items()} | {key: key for key in columns}
 
 
 def _normalized(name: str) -> str:

@@ -82,8 +82,7 @@ def check(ctx: click.Context, file: Path | None) -> None:
     """Check a settings file and report all errors at once.
 
     Without FILE the file of kshadow --config is checked. It is checked alone, without the command line and the
-    environment; only the values that it refers to must exist. What depends on answers, such as columns of sort-by, is
-    not checked. The exit code is 2 if there is an error.
+    environment; only the values that it refers to must exist. The exit code is 2 if there is an error.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ _OFFSET_COLUMNS = {
 @click.argument("group")
 @source_options
 @topic_option
-@sort_option
+@sort_option(_OFFSET_COLUMNS, "offset")
 @output_option()
 @pass_query
 def describe(query: Query, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], **_: Any) -> None:

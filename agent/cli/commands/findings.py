@@ -37,7 +37,7 @@ _COLUMNS = {
 @match_option
 @option("--analyzer", "only", multiple=True, help="Only findings of this analyzer. Repeatable.")
 @option("--severity", type=click.Choice(tuple(map(str, Severity))), help="Only findings at least as severe.")
-@sort_option
+@sort_option(_COLUMNS, "finding")
 @follow_options
 @output_option()
 @pass_query

@@ -42,7 +42,7 @@ _FOLLOWED_COLUMNS = ("group", "group_type", "state", "generation", "protocol", "
 @match_option
 @state_option
 @type_option
-@sort_option
+@sort_option(_COLUMNS, "group")
 @follow_options
 @output_option()
 @pass_query

@@ -53,7 +53,7 @@ _TEXTS = {
 @click.argument("group")
 @source_options
 @topic_option
-@sort_option
+@sort_option(_COLUMNS, "lag")
 @follow_options
 @output_option()
 @pass_query

@@ -27,7 +27,7 @@ MEMBER_COLUMNS = {
 @click.command()
 @click.argument("group")
 @source_options
-@sort_option
+@sort_option(MEMBER_COLUMNS, "member")
 @output_option()
 @pass_query
 def members(query: Query, /, group: str, **_: Any) -> None:

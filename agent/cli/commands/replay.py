@@ -49,7 +49,7 @@ _COLUMNS = {
 @match_option
 @event_option
 @cause_option
-@sort_option
+@sort_option(_COLUMNS, "event")
 @analyzer_options
 @broker_log_options
 @broker_config_option

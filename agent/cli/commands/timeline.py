@@ -31,7 +31,7 @@ _COLUMNS = {
 @history_options
 @event_option
 @cause_option
-@sort_option
+@sort_option(_COLUMNS, "event")
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines (events in other formats).")
 @follow_options
 @output_option()
@@ -74,7 +74,8 @@ def timeline(
         left_out = 0 if limit is None else max(len(rows) - limit, 0)
         what = "nothing like that" if event_types or causes else "nothing"
         # The table's columns are made of events; their own fields have other names.
-        names = {} if query.is_table else {"cost": "stopped_partition_ms", "event": "type"}
+        of_events = {"cost": "stopped_partition_ms", "event": "type"}
+        names = {it: name for name, it in of_events.items()} if query.is_table else of_events
         empty = query.nothing_in_range(answers, since_ms, f"{what} happened in that time")
         if not past.events and until_ms is not None and past.complete_since_ms is None:
             whole = answers.timeline(group)

@@ -224,7 +224,7 @@ output: xml
 max-serie: 5
 run: {partitions: 1-3, shard: 0/2}
 spool-size: big
-groups: {lisen: x}
+groups: {lisen: x, sort-by: [state, generatoin]}
 clusters:
   eu: {bootstrap-servers: b, listen: ":1", cluster: x, snapshots: "kafka:"}
   "../us": {bootstrap-server: b}
@@ -239,6 +239,7 @@ clusters:
         "unknown key 'max-serie'; did you mean 'max-series'?",
         "spool-size: expected a size (500MB, 1GiB, 1048576), got 'big'",
         "groups: unknown key 'lisen'",
+        "groups: sort-by: 'generatoin' is not one of the columns: did you mean 'generation'?",
         "clusters: eu: unknown key 'bootstrap-servers'; did you mean 'bootstrap-server'?",
         "clusters: eu: listen: the same for all clusters: write it above clusters",
         "clusters: eu: cluster: the name of a cluster is its key",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,11 +110,31 @@ def test_what_no_row_has_sorts_nothing() -> None:
     assert [it["group"] for it in json.loads(result.stdout)] == [it["group"] for it in rows("groups")]
 
 
+def test_fields_that_are_not_there_now(tmp_path: Path) -> None:
+    """Which ones there are does not go by the rows: a list that is empty today ended a script."""
+    (tmp_path / "none.ndjson").touch()
+    result = kshadow("groups", "--from", tmp_path / "none.ndjson", "--sort-by", "stale", "-o", "json")
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    arguments = ("timeline", "pricing-poll", "--event", "group_created", "--sort-by", "confidence")
+    result = kshadow(*arguments, "--from", SEGMENTS, "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "(--sort-by confidence: no row has a value)\n")
+
+
+@pytest.mark.parametrize("shape", ["event", "lag"])
+def test_fields_of_the_schema(shape: str) -> None:
+    command = {"event": ("replay", SEGMENTS), "lag": ("lag", "ads-eos", "--from", SEGMENTS)}[shape]
+    fields = {field for row in map(json.loads, lines(kshadow(*command, "-o", "ndjson"))) for field in row}
+    every = [word for field in sorted(fields) for word in ("--sort-by", field)]
+    assert kshadow(*command, "-o", "ndjson", *every).exit_code == 0
+
+
 def test_tables_sort_by_what_they_show() -> None:
     table = lines(
         kshadow("timeline", "pricing-poll", "--from", SEGMENTS, "--event", "rebalance", "--sort-by", "cost")
     )
     assert [row.rsplit("  ", 1)[1] for row in table[1:]] == ["0 ms", "18 ms"]
+    same = ("timeline", "pricing-poll", "--from", SEGMENTS, "--event", "rebalance", "--sort-by")
+    assert lines(kshadow(*same, "stopped_partition_ms")) == table
     members = lines(kshadow("members", "fraud-848", "--from", SEGMENTS, "--sort-by", "partitions:desc"))
     assert len(members) == 4
 
@@ -122,10 +143,10 @@ def test_tables_sort_by_what_they_show() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["groups", "--sort-by", "generatoin"], "no column 'generatoin'; did you mean 'generation'?"),  # 1
-        (["groups", "--sort-by", "zzz"], "there are group, group_type, state"),  # 2
+        (["groups", "--sort-by", "generatoin"], "'generatoin' is not one of the columns: did you mean"),  # 1
+        (["groups", "--sort-by", "zzz"], "'zzz' is not one of the columns group, group_type, state"),  # 2
         (["groups", "--state", "Sleeping"], "'Sleeping' is not one of"),  # 3
-        (["timeline", "pricing-poll", "--sort-by", "hwat"], "did you mean 'what'?"),  # 4
+        (["timeline", "pricing-poll", "--sort-by", "hwat"], ": did you mean 'what'?"),  # 4
         (["findings", "--analyzer", "zz"], "no analyzer is called 'zz'; there are autoscaler_storm, "),  # 5
         (["findings", "--analyzer", "idle_members", "--analyzer", "all"], "no analyzer is called 'all'"),  # 6
     ],
