@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import time
@@ -43,6 +44,8 @@ MOST, MOST_OF_A_GROUP = 1_000_000, 100_000
 """Groups and topics, and what each of them may have: ten times what clusters have. More take all memory."""
 _STDOUT = "-"
 _PROGRESS_S = 0.2
+WRONG_PATH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)
+"""What another name of a file mends; a full disk is none."""
 _LOADED = """\
 Readers of the topic see them at once. A broker does not: it reads the topic when it becomes the leader of a
 partition. Restart it, or move the leadership, and it has these groups; as nobody heartbeats for them, their members
@@ -302,8 +305,11 @@ def _writing() -> Iterator[None]:
     except (SinkUnreachable, SinkDenied) as error:
         exit_unreachable(str(error))
     except SinkError as error:
-        if isinstance(error.__cause__, PermissionError):
-            exit_unreachable(f"{error}; run kshadow as a user who may write there")
+        match error.__cause__:
+            case PermissionError():
+                exit_unreachable(f"{error}; run kshadow as a user who may write there")
+            case OSError(errno=number) if number not in WRONG_PATH:
+                exit_unreachable(str(error))
         raise click.UsageError(printable(str(error))) from None
     except BrokenPipeError:
         raise

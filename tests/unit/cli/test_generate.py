@@ -109,6 +109,15 @@ def test_what_is_there_stays_unless_told(tmp_path: Path, name: str) -> None:
     assert truth.read_text().startswith("{")
 
 
+def test_a_full_disk_is_no_wrong_usage(tmp_path: Path) -> None:
+    full = tmp_path / "full.ndjson"
+    full.symlink_to("/dev/full")
+    for arguments in (("--out", full), ("--out", tmp_path / "a", "--truth", full)):
+        result = kshadow(*FEW, *arguments, "--force")
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert "No space left on device" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
