@@ -133,10 +133,16 @@ class EndOffsetHistory:
     def wants_seeds(self, place: PartitionId, offset: int) -> bool:
         """Whether the past of a partition is to be asked for, as somebody's position is of before what is known."""
         number = self._numbers.get(place)
+        offset = self.next_kept(place, offset)
         if number is None or number in self._complete or offset >= self._now[number]:
             return False
         seeds = self._seeds.get(number)
         return offset < (seeds[0][1] if seeds else self._first(number)[1])
+
+    def next_kept(self, place: PartitionId, offset: int) -> int:
+        """Of an offset whose record was deleted that of the first that is there: no other's time can be asked for."""
+        number = self._numbers.get(place)
+        return offset if number is None else max(offset, self._starts[number])
 
     def end(self, place: PartitionId) -> int | None:
         """Where a partition ended when last seen."""

@@ -150,7 +150,7 @@ class LagWatcher(BackgroundThread):
         self._history.publish(at_ms)
         self._on_look(at_ms)
         if old:
-            self._seed(old, at_ms)
+            self._seed({place: self._history.next_kept(place, offset) for place, offset in old.items()}, at_ms)
             self._history.republish()
         return True
 

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 
 from agent.common import clock
 from agent.core.end_offsets import Lag, LagNote
+from agent.core.shadow.views import CommittedOffset
 from agent.core.wire.primitives import ZERO_UUID
 from agent.kafka.lag.asking import OffsetOutcome
 from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lowest_committed, topic_lags
@@ -291,6 +292,23 @@ def test_records_are_deleted_under_a_commit(live: Live) -> None:
     live.admin.delete_records([place])[place].result(20)
     live.is_lag("late", ("purged", 0), 40, LagNote.BELOW_LOG_START)
     assert live.lag("late")["purged", 0].lost == 50
+
+
+@ONCE
+def test_since_when_the_first_record_that_is_left_has_been_there(live: Live) -> None:
+    """Asked once, as a command does: it was told as some 290 s, by where the search for a deleted one had ended."""
+    live.create("old")
+    producer = Producer(live.conf)
+    for _ in range(100):
+        producer.produce("old", b"x", partition=0, timestamp=now_ms() - 65_000)
+    assert producer.flush(20) == 0
+    place = TopicPartition("old", 0, 60)
+    live.admin.delete_records([place])[place].result(20)
+    ends = fetch_end_offsets(live.conf, [CommittedOffset("old", 0, 10, 0, "", now_ms(), None)])
+    told = ends.lag("old", 0, 10, now_ms(), bytes(16), now_ms())
+    assert (told.records, told.lost, told.at_least, told.note) == (40, 50, True, LagNote.BELOW_LOG_START)
+    assert told.seconds is not None
+    assert 60 <= told.seconds <= 100
 
 
 def test_transactions(live: Live) -> None:

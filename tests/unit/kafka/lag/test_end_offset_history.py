@@ -99,6 +99,16 @@ def test_whose_past_is_asked_for() -> None:
     assert not book.wants_seeds(place, 4), "there is no more to ask"
 
 
+def test_of_deleted_records_the_past_of_the_first_that_is_there_is_asked_for() -> None:
+    book, place = EndOffsetHistory(30_000), ("t", 0)
+    book.add_high_watermarks({place: 10}, 0)
+    book.publish(0)
+    book.add_log_starts({place: 5})
+    assert (book.next_kept(place, 2), book.next_kept(place, 7)) == (5, 7)
+    book.add_seeds(place, [(-60_000, 5)], is_complete=False)
+    assert not book.wants_seeds(place, 2), "it was there by then, whenever the others were"
+
+
 def written(at_ms: dict[int, int]) -> list[int]:
     """By offset when it was written: so many records at each of these times."""
     return [time_ms for time_ms, count in sorted(at_ms.items()) for _ in range(count)]
