@@ -247,10 +247,11 @@ class EndOffsets:
         at = bisect_right(ends, offset)
         if at > 0:
             return interpolated_ms(times_ms[at - 1], ends[at - 1], times_ms[at], ends[at], offset), False
-        # What was there before the log's start cannot be asked for, but was written no later than what follows it.
+        # What was there before the log's start cannot be asked for, but was written no later than what follows it,
+        # and that no later than it was seen.
         start = self.starts[number]
-        if offset < start < self.newest[number]:
-            return self.passed_ms(number, start)[0], True
+        if offset < start and 0 < (at := bisect_right(ends, start)) < len(ends):
+            return times_ms[at], True
         return (times_ms[0], True) if number in self._complete else (None, False)
 
     def _history_of(self, number: int) -> tuple[Sequence[int], Sequence[int]]:

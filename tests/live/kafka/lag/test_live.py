@@ -298,9 +298,9 @@ def test_records_are_deleted_under_a_commit(live: Live) -> None:
 def test_since_when_the_first_record_that_is_left_has_been_there(live: Live) -> None:
     """Asked once, as a command does: it was told as some 290 s, by where the search for a deleted one had ended."""
     live.create("old")
-    producer = Producer(live.conf)
+    producer, before = Producer(live.conf), time.time() - 65
     for _ in range(100):
-        producer.produce("old", b"x", partition=0, timestamp=now_ms() - 65_000)
+        producer.produce("old", b"x", partition=0, timestamp=int(before * 1000))
     assert producer.flush(20) == 0
     place = TopicPartition("old", 0, 60)
     live.admin.delete_records([place])[place].result(20)
@@ -308,7 +308,7 @@ def test_since_when_the_first_record_that_is_left_has_been_there(live: Live) -> 
     told = ends.lag("old", 0, 10, now_ms(), bytes(16), now_ms())
     assert (told.records, told.lost, told.at_least, told.note) == (40, 50, True, LagNote.BELOW_LOG_START)
     assert told.seconds is not None
-    assert 60 <= told.seconds <= 100
+    assert 50 <= told.seconds <= time.time() - before
 
 
 def test_transactions(live: Live) -> None:
