@@ -30,6 +30,7 @@ from agent.history.rolling import EARLIEST_MS, OPEN_EPISODES, Range, range_of, s
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
+from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Rollup
 from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.formats.api import TableOutput
@@ -50,23 +51,30 @@ def run(job: Rollup) -> int:
 def roll_up_days(spark: SparkSession, job: Rollup) -> int:
     """The same in a session."""
     target = open_output(spark, job.format, job.out, tuple(ROLLED_UP), "rollup")
-    with target.held(), pinned(job.history) as places:
-        return _roll_up(spark, job, places, target)
+    with target.held():
+        # Before the files are listed: all events up to then are among them. A catalog has no place for clocks.
+        told = [(path, [] if path.startswith(ICEBERG) else clocks_of(spark, [path])) for path in job.history]
+        with pinned(job.history) as places:
+            return _roll_up(spark, job, places, told, target)
 
 
-def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: TableOutput) -> int:
+Told = Sequence[tuple[str, Sequence[LogClock]]]
+"""Of each history what its writers knew of the time that has passed."""
+
+
+def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], told: Told, target: TableOutput) -> int:
     history = " ".join(sorted(job.history))
     with progress(spark, "reading events"):
-        needed = _needed(spark, job, places, history)
+        needed = _needed(spark, job, places, told, history)
     within = needed.within.not_after(int(time.time() * 1000))
     events = needed.events.where(has_time(F.current_timestamp(), needed.earliest_ms))
     with progress(spark, "rolling up"):
         rows = roll_up(events, within, standing=needed.standing, history=history).persist(StorageLevel.DISK_ONLY)
         counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
         replace_days(target, rows, within)
-    told = [f"{counts.get(name, 0):,} rows of {name}" for name in ROLLED_UP]
+    made = [f"{counts.get(name, 0):,} rows of {name}" for name in ROLLED_UP]
     days = (within.until_ms - within.since_ms) // DAY_MS
-    print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
+    print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(made)}")
     if not counts.get("groups"):
         print_status(no_window_over(within))
     if open_episodes := counts.get(OPEN_EPISODES):
@@ -103,7 +111,7 @@ class _Extent(NamedTuple):
     total: int
 
 
-def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: str) -> _Needed:
+def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], told: Told, history: str) -> _Needed:
     files = HistoryFiles(spark, places)
     if not files.is_dated:
         return _all_of(files, job)
@@ -112,8 +120,6 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: st
     if not dates:
         raise no_events(job.history)
     dates, earliest_ms = _together(dates, job)
-    # A catalog has no place for them.
-    told = [(path, [] if path.startswith(ICEBERG) else clocks_of(spark, [path])) for path in job.history]
     clocks = known_clocks(told, now_ms, print_status)
     asked = days_asked(job.since, job.until, dates, clocks)
     reading, standing = _reading(spark, _place(job), asked, dates, history)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.tools.spark_submit.jobs import Rollup
+from spark_jobs.formats.opening import pinned as formats_pinned
 from spark_jobs.history import HistoryFiles, from_json, has_time, watermark_time
 from spark_jobs.log_clocks import keep_clock
+from spark_jobs.rollups import job
 from spark_jobs.rollups.job import roll_up_days
 from spark_jobs.rollups.rolling import roll_up, table_of
 from tests.live.spark_jobs.made import history
@@ -38,6 +41,7 @@ from tests.live.spark_jobs.tables import rows_of
 T0 = 20_640 * DAY_MS
 """The midnight at which the history begins. It goes on for three days."""
 DAYS = 3
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module", params=[16, pytest.param(40, marks=pytest.mark.thorough)])
@@ -179,6 +183,32 @@ def test_a_quiet_end_has_its_rows(spark: SparkSession, tmp_path: Path, capfd: py
     ends = Counter((row[3], row[5] - T0) for row in rows_of(tmp_path / "out")["groups"].elements())
     hours = {("1h", it * 3_600_000): 1 for it in range(1, 26)}
     assert ends == {("5m", 300_000): 1, ("1d", DAY_MS): 1, **hours}
+
+
+def test_a_clock_that_is_told_meanwhile_tells_nothing_of_events_that_are_not_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent writes a file and how far time has passed, between the moment of which files are read and the rest."""
+    group = {"schema": SCHEMA, "cluster": "c", "group": "g", "group_type": "consumer", "partition": 1, "offset": 1}
+    agent = ParquetSink(str(tmp_path / "history"))
+    first, second = (
+        {**group, "event_id": str(at_ms), "type": "rebalance", "at_ms": T0 + at_ms, "members": 2}
+        for at_ms in (1, 3 * HOUR_MS)
+    )
+
+    @contextmanager
+    def pinned(places: Sequence[str]) -> Iterator[list[str]]:
+        with formats_pinned(places) as pins:
+            agent.write([encode_event(second, 0)])
+            agent.tell_clock(LogClock("agent", "c", T0 + 4 * HOUR_MS))
+            yield pins
+
+    agent.write([encode_event(first, 0)])
+    agent.tell_clock(LogClock("agent", "c", T0 + HOUR_MS))
+    monkeypatch.setattr(job, "pinned", pinned)
+    assert roll_up_days(spark, Rollup(history=(str(tmp_path / "history"),), out=str(tmp_path / "out"))) == 0
+    ends = [row[5] - T0 for row in rows_of(tmp_path / "out")["groups"].elements()]
+    assert sorted(ends) == [300_000, HOUR_MS]
 
 
 def test_only_time_that_can_be_has_windows(
