@@ -418,6 +418,8 @@ def _remote_dataset(path: str, missing: str) -> Any:
     try:
         with _asking(path):
             filesystem, inside = _store(path)
+            # Of a directory that was listed before, its client would say that a newer file is none.
+            filesystem.invalidate_cache()
             return ds.dataset(inside, filesystem=filesystem, format="parquet", partitioning=_BY_DATE)
     except FileNotFoundError:
         raise HistoryError(f"{path} is not there: {missing}") from None

@@ -18,7 +18,8 @@ import pytest
 import s3fs
 from deltalake import write_deltalake
 
-from agent.common.units import DAY_MS
+from agent.common.units import DAY_MS, HOUR_MS
+from agent.history import opening, rollup
 from agent.history.tables import ROLLED_UP
 from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.filesystems import store_error_text
@@ -77,6 +78,32 @@ def test_parquet_and_delta_on_s3_are_as_they_are_here(tmp_path: Path) -> None:
     ]
     assert json.loads(answers[0])[0]["rebalances"] > 0
     assert answers[1:] == answers[:1] * 2
+
+
+@pytest.mark.usefixtures("connects_anew")
+def test_what_an_agent_writes_between_two_listings_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store's client keeps what it has listed, and takes a name that is new for no file."""
+    place, dates = f"s3://{BUCKET}/meanwhile", list[list[str] | None]()
+
+    def write_hour(hour: int) -> None:
+        group = {"schema": 1, "cluster": None, "group": "g", "group_type": "consumer", "partition": 1, "offset": hour}
+        at_ms = START_MS + hour * HOUR_MS + 1
+        event = {**group, "event_id": str(hour), "type": "rebalance", "at_ms": at_ms, "members": 2}
+        history = write([event], tmp_path / str(hour))
+        ParquetSink(str(history)).tell_clock(LogClock("agent", None, at_ms + HOUR_MS))
+        agent = s3fs.S3FileSystem(skip_instance_cache=True)
+        agent.put(f"{history}/", f"{BUCKET}/meanwhile", recursive=True)
+
+    def dates_of(path: str) -> list[str] | None:
+        dates.append(opening.dates_of(path))
+        write_hour(3)
+        return dates[-1]
+
+    write_hour(0)
+    monkeypatch.setattr(rollup, "dates_of", dates_of)
+    rollup.roll_up([place], str(tmp_path / "out"), None, None, now_ms=START_MS + DAY_MS, memory_mb=256)
+    hours = ds.dataset(tmp_path / "out" / "groups", format="parquet").to_table(filter=ds.field("window") == "1h")
+    assert (len(dates), hours["rebalances"].to_pylist()) == (1, [1, 0, 0, 1])
 
 
 @pytest.fixture
