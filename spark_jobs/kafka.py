@@ -16,7 +16,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -121,6 +121,16 @@ def log_of(kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None) -
     with _asking(kafka, environ) as (consumer, properties):
         log_id = IdentityClient(consumer, properties).ask(topic, _LOOK_UP_S)
         return log_id, len(leaders(consumer, topic, _LOOK_UP_S))
+
+
+def begins_of(
+    kafka: Kafka, topic: str, partitions: Iterable[int], environ: Mapping[str, str] | None = None
+) -> dict[int, int]:
+    """The first offset of each partition that the topic has now. Raises `JobError`."""
+    from agent.kafka.source.cluster import EARLIEST, offsets_at
+
+    with _asking(kafka, environ) as (consumer, _):
+        return offsets_at(consumer, topic, partitions, EARLIEST, _LOOK_UP_S)
 
 
 @contextmanager

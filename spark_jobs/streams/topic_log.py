@@ -2,10 +2,13 @@
 
 A topic that was deleted and made anew begins at offset 0 again. Spark goes on at the offsets of the old one, and the
 mirror passes over what is before them: records would be lost without a word. So the checkpoint says which it is.
-Partitions that are added Spark does not read before the next start.
+Partitions that are added Spark does not read before the next start. What the topic has let go of before it was read
+Spark passes over without a word as well.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -13,8 +16,12 @@ from pyspark.sql import SparkSession
 from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import Kafka
 from spark_jobs.errors import ANEW, JobError, JobFailed
-from spark_jobs.kafka import log_of
+from spark_jobs.kafka import begins_of, log_of
+from spark_jobs.progress import print_status
 from spark_jobs.writing import HadoopFileSystem
+
+_decode = msgspec.json.Decoder(dict[str, dict[int, int]]).decode
+"""Offsets by topic and partition."""
 
 
 class TopicLog:
@@ -22,13 +29,14 @@ class TopicLog:
 
     def __init__(self, spark: SparkSession, checkpoint: str, kafka: Kafka, topic: str) -> None:
         self._files, self._path = HadoopFileSystem(spark), f"{checkpoint}/kshadow-log"
+        self._checkpoint = checkpoint
         self._kafka, self._topic = kafka, topic
         self._known: LogId | None = None
         self._partitions: int | None = None
 
     def check(self) -> None:
         """Raises `JobError` where the topic is another one now, or the brokers do not say; `JobFailed` where it has
-        more partitions than at first."""
+        more partitions than at first. At first it is said what of it nobody can read any more."""
         found, partitions = log_of(self._kafka, self._topic)
         if (known := self._known) is None:
             kept = self._files.read(self._path)
@@ -46,7 +54,30 @@ class TopicLog:
                 f"{self._topic}: it had {self._partitions} partitions as the stream started, it has {partitions} now:"
                 " run it again, to read all of them"
             )
+        if self._partitions is None:
+            self._tell_lost()
         self._partitions = partitions
+
+    def _tell_lost(self) -> None:
+        """Say where the topic begins by now behind what the stream has read. Raises `JobError`."""
+        read = self._read_up_to()
+        begins = begins_of(self._kafka, self._topic, read)
+        if lost := {number: begins[number] - offset for number, offset in read.items() if begins[number] > offset}:
+            print_status(
+                f"{self._topic}: up to {sum(lost.values()):,} records, of partitions"
+                f" {', '.join(map(str, sorted(lost)))}, were deleted from it before this stream read them: what it"
+                " writes lacks them"
+            )
+
+    def _read_up_to(self) -> dict[int, int]:
+        """By partition the offset behind the last record of the batches that are done, as Spark keeps it: a line for
+        each source, behind those of its own."""
+        done = [int(it) for it in self._files.names(f"{self._checkpoint}/commits") if it.isdecimal()]
+        kept = self._files.read(f"{self._checkpoint}/offsets/{max(done)}") if done else None
+        # What cannot be read Spark says itself.
+        with suppress(msgspec.MsgspecError, IndexError):
+            return {} if kept is None else _decode(kept.splitlines()[-1]).get(self._topic, {})
+        return {}
 
     def _decoded(self, kept: bytes) -> LogId:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
@@ -65,6 +66,49 @@ def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSes
         with pytest.raises(JobError, match=r"it is another one now .*: start with another --checkpoint") as refused:
             follow(spark, job)
         assert refused.value.code == 2
+
+
+@pytest.mark.usefixtures("kafka")
+def test_what_was_deleted_before_it_was_read_is_told(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark goes on behind it, and a window in which nothing was read is one in which nothing happened."""
+    for name in ("commits", "offsets"):
+        (tmp_path / name).mkdir()
+
+    def done(batch: int, offsets: str) -> None:
+        """As Spark keeps it."""
+        (tmp_path / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{offsets}')
+        (tmp_path / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
+        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({**kafka.properties, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
+        producer = Producer({**kafka.properties, "log_level": 0})
+        for number in range(60):
+            producer.produce(TOPIC, b"x", partition=number % 3)
+        assert producer.flush(60) == 0
+        begins = [TopicPartition(TOPIC, number, offset) for number, offset in ((0, 12), (1, 5))]
+        for deleted in admin.delete_records(begins).values():
+            deleted.result(60)
+
+        def check() -> str:
+            TopicLog(spark, str(tmp_path), kafka, TOPIC).check()
+            return capfd.readouterr().err
+
+        assert check() == "", "nothing was read before"
+        done(0, f'{{"{TOPIC}":{{"0":3,"1":4,"2":0}}}}')
+        done(9, f'{{"{TOPIC}":{{"0":5,"1":5,"2":0}}}}')
+        done(10, f'{{"{TOPIC}":{{"0":6,"1":4,"2":0}}}}')
+        what = "up to 7 records, of partitions 0, 1, were deleted from it before this stream read them"
+        assert check() == f"kshadow: {TOPIC}: {what}: what it writes lacks them\n"
+        (tmp_path / "offsets" / "11").write_text(f'v1\n{{}}\n{{"{TOPIC}":{{"0":20,"1":20,"2":20}}}}')
+        assert what in check(), "a batch that was planned is not read"
+        done(11, f'{{"{TOPIC}":{{"0":20,"1":20,"2":20}}}}')
+        assert check() == ""
+        (tmp_path / "offsets" / "11").write_text("")
+        assert check() == "", "Spark says what is wrong there"
 
 
 def test_a_stream_to_which_nothing_comes_is_looked_at_too(
