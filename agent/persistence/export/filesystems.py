@@ -8,6 +8,7 @@ import os
 import re
 import tempfile
 import time
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,7 +82,8 @@ class LocalFilesystem:
         path = self._root / name
         new = not path.parent.is_dir()
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self._root / f".kshadow-{os.getpid()}-{path.name}"
+        # Two agents, each the first process of its container, may write the same at one time.
+        unfinished = self._root / f".kshadow-{uuid.uuid4().hex}-{path.name}"
         try:
             with unfinished.open("wb") as file:
                 file.write(data)
@@ -99,7 +101,7 @@ class LocalFilesystem:
     def _remove_unfinished(self) -> None:
         """Remove what a process that was killed left unfinished an hour ago or earlier."""
         with suppress(OSError):
-            for path in self._root.glob(".kshadow-*.parquet"):
+            for path in self._root.glob(".kshadow-*"):
                 if path.stat().st_mtime < time.time() - _LEFT_AFTER_S:
                     path.unlink()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from agent.persistence.export import parquet_sink
 from agent.persistence.export.columns import COLUMNS, row_to_event
 from agent.persistence.export.encoded_event import EncodedEvent, encode_event
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
+from agent.persistence.export.filesystems import LocalFilesystem
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.runtime.offline import load
 from analyzers.registry import select_analyzers
@@ -213,8 +215,8 @@ def test_files_are_by_date_and_the_same_batch_is_the_same_files(tmp_path: Path) 
 def test_what_a_killed_process_left_is_not_read_and_goes_after_an_hour(tmp_path: Path) -> None:
     sink = ParquetSink(str(tmp_path))
     sink.write(lines([event(1)]))
-    for name, age_s in (("old", 4_000), ("young", 3_000)):
-        left = tmp_path / f".kshadow-1-{name}.parquet"
+    for name, age_s in (("old.parquet", 4_000), ("old.json", 4_000), ("young.parquet", 3_000)):
+        left = tmp_path / f".kshadow-1-{name}"
         left.write_bytes(b"half a file")
         os.utime(left, (time.time() - age_s,) * 2)
     assert read(tmp_path) == [event(1)]
@@ -298,3 +300,21 @@ def test_a_directory_that_cannot_be_written_to_is_told_at_once(
     (tmp_path / "file").touch()
     ParquetSink(str(tmp_path / "file" / "history"))
     assert f"{tmp_path}/file/history cannot be written to: Not a directory; events wait until it can" in caplog.text
+
+
+def test_two_agents_may_write_the_same_at_one_time(tmp_path: Path) -> None:
+    """In containers each has the same process number. What both saw is one file, and so is their clock."""
+    names, content, partly = ["_clock/agent-a.json", "date=2026-11-21/1-a.parquet"], b"x" * 10_000, list[int]()
+    for name in names:
+        LocalFilesystem(tmp_path).put(name, content)
+
+    def agent() -> None:
+        place = LocalFilesystem(tmp_path)
+        for number in range(200):
+            place.put(names[number % 2], content)
+            partly.extend(size for it in names if (size := (tmp_path / it).stat().st_size) != len(content))
+
+    with ThreadPoolExecutor(2) as pool:
+        for it in [pool.submit(agent), pool.submit(agent)]:
+            it.result()
+    assert (partly, files(tmp_path)) == ([], names)
