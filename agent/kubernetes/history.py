@@ -166,9 +166,8 @@ class ClusterHistory:
                     pod.gone_since_ms = span.from_ms
                     self._pod_gone(pod, span.to_ms)
             case "Node":
-                for node in self.nodes.values():
-                    if node.uid not in uids and node.gone_ms is None:
-                        node.gone_ms = span.to_ms
+                for node in [it for it in self.nodes.values() if it.gone_ms is None and it.uid not in uids]:
+                    self._node_gone(node, span.to_ms)
             case "HorizontalPodAutoscaler":
                 for uid in [it.uid for it in self.autoscalers.values() if lacks(it)]:
                     del self.autoscalers[uid]
@@ -347,7 +346,11 @@ class ClusterHistory:
             since = epoch_ms(ready.last_transition_time) or now
             _follow(node.silent, ready.status == "Unknown", since, since)
         if is_gone and node.gone_ms is None:
-            node.gone_ms = now
+            self._node_gone(node, now)
+
+    def _node_gone(self, node: NodeRecord, now_ms: int) -> None:
+        node.gone_ms = now_ms
+        self._remember_gone(node.uid, now_ms, node.size)
 
     def _apply_autoscaler(self, it: Autoscaler, is_gone: bool) -> None:
         meta, target = it.metadata, it.spec.scale_target_ref
@@ -475,6 +478,10 @@ class ClusterHistory:
                     sets.pop(uid, None)
                     if not sets:
                         del self._of_owner[work.owner]
+            else:
+                # One that was made anew has another uid.
+                for name in [it.name for it in self.nodes.values() if it.uid == uid]:
+                    del self.nodes[name]
 
 
 def end_kind(it: Termination) -> str:

@@ -236,6 +236,11 @@ class NodeRecord(Struct, eq=False):
     silent: deque[Period] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
     gone_ms: int | None = None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return 2000 + len(self.name) + 130 * (len(self.closed) + len(self.silent))
+
     def was_closed(self, span: Span) -> bool:
         """Whether it was closed to pods at any time of a span."""
         return any(it.holds(span) for it in self.closed)

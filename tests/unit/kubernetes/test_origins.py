@@ -8,7 +8,8 @@ import pytest
 
 from agent.core.inference.origins import KINDS
 from agent.kubernetes.evidence import CAUGHT_UP_S
-from agent.kubernetes.history import MAX_WAITING
+from agent.kubernetes.history import KEEP_MS, MAX_WAITING
+from agent.kubernetes.records import Span
 from tests.harness.kubernetes.components import Cluster
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.kubernetes.scenes import Expected, Scenes
@@ -87,6 +88,25 @@ def test_events_that_wait_are_bounded() -> None:
     for number in range(3 * MAX_WAITING):
         cluster.event(("Pod", f"p{number}", f"x{number}"), "Preempted", "Preempted by pod 0c5f", "scheduler")
     assert len(world.evidence._history._waiting) == MAX_WAITING
+
+
+def test_nodes_that_are_gone_are_remembered_no_longer_than_their_pods() -> None:
+    """An autoscaler gives each node a name of its own, so they came to be more for ever."""
+    world = MemoryWorld()
+    cluster, nodes = Cluster(world), world.evidence._history.nodes
+    cluster.node("stays")
+    for number in range(3):
+        cluster.node(f"n{number}")
+    world.delete("nodes", "n0")
+    world.evidence.retain("Node", None, [nodes["stays"].uid, nodes["n2"].uid], Span.at(world.ms))
+    world.delete("nodes", "n2")
+    cluster.node("n2")
+    world.passes(KEEP_MS / 1000)
+    world.evidence.forget()
+    assert [*nodes] == ["stays", "n0", "n1", "n2"]
+    world.passes(1)
+    world.evidence.forget()
+    assert [*nodes] == ["stays", "n2"]
 
 
 def test_what_the_first_lists_show_is_told_at_once() -> None:
