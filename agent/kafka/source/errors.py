@@ -27,6 +27,10 @@ class TopicMissing(SourceUnreachable):
     """The cluster has no such topic. `__consumer_offsets` is made when the first group asks for a coordinator."""
 
 
+class PartitionsMissing(SourceUnreachable):
+    """The topic has fewer partitions than are read: it may be another one of that name by now."""
+
+
 class SourceDenied(SourceError):
     """The cluster answers and refuses: `right` names what to grant (exit code 3)."""
 

@@ -14,7 +14,13 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from agent.kafka.source.client import classify
 from agent.kafka.source.cluster import LATEST, leaders, offsets_at
-from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
+from agent.kafka.source.errors import (
+    PartitionsMissing,
+    SourceDenied,
+    SourceError,
+    SourceUnreachable,
+    TopicMissing,
+)
 from agent.kafka.source.progress import PartitionProgress
 
 PROBE_TIMEOUT_S = 2.0
@@ -80,9 +86,12 @@ class ReaderHealth:
 
     def probe(self, consumer: Consumer, progress: Mapping[int, PartitionProgress], *, may_wait: bool) -> int:
         """How many partitions the topic has. Raises `SourceError`, which is to be given to `probe_failed`, where some
-        have no leader that answers; those of which nothing comes here are marked, unless they `may_wait`."""
+        have no leader that answers, or are not there; those of which nothing comes here are marked, unless they
+        `may_wait`."""
         led = leaders(consumer, self._topic, PROBE_TIMEOUT_S)
-        leaderless = [partition for partition in progress if led.get(partition, -1) < 0]
+        if missing := [partition for partition in progress if partition not in led]:
+            raise PartitionsMissing(f"{self._topic}: expected partitions {missing}, it has {len(led)}")
+        leaderless = [partition for partition in progress if led[partition] < 0]
         if leaderless:
             raise SourceUnreachable(f"{self._topic}: expected leaders, none for partitions {leaderless}")
         ends = offsets_at(consumer, self._topic, progress, LATEST, PROBE_TIMEOUT_S)

@@ -28,7 +28,13 @@ from agent.kafka.source.assignment import Assignment, ChooseStarts, PartitionRul
 from agent.kafka.source.client import classify, consumer_properties, is_lost_offset, misconfigured
 from agent.kafka.source.cluster import leaders
 from agent.kafka.source.columns import record_batches_of
-from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
+from agent.kafka.source.errors import (
+    PartitionsMissing,
+    SourceDenied,
+    SourceError,
+    SourceUnreachable,
+    TopicMissing,
+)
 from agent.kafka.source.health import PROBE_TIMEOUT_S, ReaderHealth
 from agent.kafka.source.identity import IdentityClient
 from agent.kafka.source.progress import (
@@ -241,7 +247,8 @@ class TopicReader:
         """The next runs, in the order of each partition; empty after `timeout_s` without any.
 
         Does not raise for what the world does: while no broker answers or a right is missing it goes on
-        trying, and `healthy` and `last_error` tell.
+        trying, and `healthy` and `last_error` tell. But for `SourceMisconfigured`, where the topic was made anew
+        without a partition that is to be read.
         """
         deadline = time.monotonic() + timeout_s
         if not self._is_connected:
@@ -365,6 +372,8 @@ class TopicReader:
                 self._notices.append(PartitionCountChanged(self.partition_count, count))
                 self.partition_count = count
         except SourceError as error:
+            if isinstance(error, PartitionsMissing) and self._identify():
+                return
             self._health.probe_failed(error)
             self._heed_certificates()
             return

@@ -3,16 +3,17 @@
 import time
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from agent.core.records import LogId
-from agent.kafka.source.errors import TopicMissing
+from agent.kafka.source.errors import SourceMisconfigured, TopicMissing
 from agent.kafka.source.identity import IdentityClient
 from agent.kafka.source.progress import LogBounds, PartitionCountChanged, TopicRecreated
 from agent.kafka.source.topic import TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.kafka.source.test_topic import QUIET, await_all, caught_up, poll_until, produce
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -104,6 +105,33 @@ def test_a_topic_that_was_made_anew_is_another_log(broker):
         # This owner begins at 2 whatever the log; all that is before the notice is nothing to it.
         assert [it.offset for it in records if it.partition == 0][-6:] == [2, 3, 4, 5, 6, 7]
         assert second != first
+
+
+def test_a_topic_that_was_made_anew_with_fewer_partitions_is_another_log(broker):
+    """Of those that it has no more no fetch tells that offsets are lost: reading had stopped for ever."""
+    conf = {"bootstrap.servers": broker.bootstrap_servers}
+    admin, topic = AdminClient({**conf, **QUIET}), "few"
+
+    def is_made(partitions: int) -> bool:
+        try:
+            await_all(admin.create_topics([NewTopic(topic, partitions, 1)]))
+        except KafkaException:
+            return False
+        return True
+
+    until(lambda: is_made(3))
+    produce(conf, topic, 5, partition=2)
+    with TopicReader(conf, topic=topic) as all_of_them, TopicReader(conf, topic=topic, partitions=[2]) as one:
+        assert len(caught_up(all_of_them)) == len(caught_up(one)) == 5
+        first = all_of_them.log_id
+        await_all(admin.delete_topics([topic]))
+        until(lambda: is_made(1))
+        poll_until(all_of_them, lambda: all_of_them.log_id != first and all_of_them.caught_up)
+        assert all_of_them.positions == {0: 0}
+        assert all_of_them.take_notices() == [TopicRecreated(first, all_of_them.log_id)]
+        # Who reads this one alone looks for its groups anew after a restart.
+        with pytest.raises(SourceMisconfigured):
+            poll_until(one, lambda: False)
 
 
 def test_a_rule_holds_for_partitions_that_come_later(broker):
