@@ -137,7 +137,7 @@ class _PartitionLog:
         if self._in_segment and self._in_segment + len(frame) > self._segment_bytes:
             self._segment = self._segment_from(self._base)
             self._in_segment = 0
-        with self._segment.open("ab", buffering=0) as file:
+        with self._segment.open("ab") as file:
             file.write(frame)
         self._in_segment += len(frame)
         self.size_bytes += len(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -139,6 +140,18 @@ def test_what_a_segment_does_not_hold_is_refused(tmp_path: Path, record: RawReco
     with pytest.raises(RecordRefused, match=f"partition 2: expected a group's record with a time, got {came}"):
         write_segments([record], tmp_path)
     assert not tree(tmp_path)
+
+
+def test_what_a_full_disk_took_by_half_is_told(tmp_path: Path) -> None:
+    """The system takes what there is room for, and says only of the next write that there is none."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(SinkPathError, match="File too large"):
+            write_segments([RawRecord(5, 0, 1000, b"key", b"v" * 2000)], tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert tree(tmp_path) == {}
 
 
 def test_a_path_that_is_a_file_is_told(tmp_path: Path) -> None:
