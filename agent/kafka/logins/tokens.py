@@ -66,17 +66,18 @@ class TokenSource:
         """Whether it was told that there is none."""
 
     def token(self) -> Token:
-        """One that has at least half of its life before it. Raises `LoginError`."""
+        """One that has at least half of its life before it, and was not made by a clock that was set back since: that
+        is good for less long than it says. Raises `LoginError`."""
         with self._lock:
-            now_s = time.time()
-            if self._token is None or now_s > (self._made_at_s + self._token.expires_at_s) / 2:
+            now_s, token = time.time(), self._token
+            if token is None or not self._made_at_s <= now_s <= (self._made_at_s + token.expires_at_s) / 2:
                 try:
-                    self._token = self._maker()(self._login)
+                    self._token = token = self._maker()(self._login)
                 except LoginError as error:
                     self.failure = error
                     raise
                 self._made_at_s, self.failure = now_s, None
-            return self._token
+            return token
 
     def _maker(self) -> MakeToken:
         if self._make is None:

@@ -78,6 +78,16 @@ def test_a_token_is_shared_until_half_of_its_life_is_over(monkeypatch: pytest.Mo
         seen.append(source.token().text)
     assert seen == ["t0", "t0", "t1", "t1", "t2"]
     assert source.on_refresh("") == ("t2", 1202.0, "me")
+
+
+def test_a_token_of_a_clock_that_was_a_day_ahead_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, as from the future, or is over in an hour: it was handed out for another day."""
+    now_s, made = 90_000.0, iter(range(10))
+    monkeypatch.setattr(tokens.time, "time", lambda: now_s)
+    source = TokenSource(TokenLogin(LoginMethod.GOOGLE), lambda login: Token(f"t{next(made)}", now_s + 3600, "me"))
+    assert source.token().text == "t0"
+    now_s = 3600.0
+    assert [source.token().text for _ in range(2)] == ["t1", "t1"]
     assert "t2" not in repr(source.token())
 
 
