@@ -121,8 +121,13 @@ class KubernetesWatcher(BackgroundThread):
             asyncio.run(self._main())
         except asyncio.CancelledError:
             return
-        except Exception:
-            log.exception("Kubernetes is no longer watched; the agent goes on without")
+        except Exception as error:
+            for it in self._kinds:
+                it.state, it.since_ms, it.error = WatchState.BROKEN, clock.now_ms(), repr(error)
+            self.evidence.is_behind = True
+            # Connections are of the loop that has ended.
+            self._client = self._connection.client()
+            raise
         finally:
             self._first_look.set()
 

@@ -59,8 +59,9 @@ class Agent:
         )
         self._watches: list[BackgroundThread] = [it for it in watches if it is not None]
         """What begins once the topic was read to its end."""
-        others = self._watches if parts.checkpointer is None else [*self._watches, parts.checkpointer]
-        self.queries = AgentQueries(parts, self._loop, self._scrape, others)
+        others = (parts.checkpointer, options.observer, options.kubernetes)
+        told = [*self._watches, *(it for it in others if it is not None)]
+        self.queries = AgentQueries(parts, self._loop, self._scrape, told)
 
     def start(self, timeout_s: float = 10.0) -> None:
         """Connect within `timeout_s`, then read in a thread. Raises what `TopicReader.connect` raises."""
@@ -80,7 +81,7 @@ class Agent:
         if (misplaced := self.queries.misplaced_groups()) is not None:
             log.warning("%s", misplaced)
         if self.options.observer is not None:
-            self.options.observer.start(self.queries)
+            self.options.observer.observe(self.queries)
         for watch in self._watches:
             watch.start()
 

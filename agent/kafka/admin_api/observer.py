@@ -1,7 +1,7 @@
 """The observer at work: one thread, and a process that asks.
 
 Owns when something is asked. Nothing waits for it: the reader's thread leaves notes and takes what is there, a scrape
-reads counts, a stop waits a second at most. Should it fail, the agent goes on without.
+reads counts, a stop waits a second at most. While it fails, the agent goes on without.
 
 Three questions, each at its own pace. *Sweeps* ask which groups are rebalancing now, one request to each broker
 whatever the number of groups; they time join phases. *Descriptions*, so many groups a second, are what the mirror is
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from agent.common.pacing import Backoff, Interval
-from agent.common.threads import daemon_thread
+from agent.common.threads import BackgroundThread
 from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
@@ -47,12 +47,13 @@ NO_BROKER = -1
 """Leads a partition that has no leader."""
 TICK_S = 0.05
 """The shortest rest of the thread: what is due within it is done together."""
-STOP_S = 1.0
 
 
-class AdminObserver(EvidenceSource):
-    """Started by the agent once it has caught up, stopped with it. A witness
+class AdminObserver(BackgroundThread, EvidenceSource):
+    """At work from `observe`, once the agent has caught up, to `stop`. A witness
     (`agent.core.inference.external_evidence`) all the time."""
+
+    STOP_S = 1.0
 
     def __init__(
         self,
@@ -62,10 +63,9 @@ class AdminObserver(EvidenceSource):
         partitioner: GroupPartitioner | None = None,
     ) -> None:
         """`conf`: librdkafka properties. `partitioner`: by which hash groups are placed, if that is known."""
+        super().__init__("observer")
         self._partitioner = partitioner
         self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
         self._session = AdminSession(conf, self._wake.set, self._on_loss)
         self._join_phases = JoinPhaseObservations()
         self._rate = RateLimiter(groups_per_s)
@@ -85,19 +85,15 @@ class AdminObserver(EvidenceSource):
 
     # What the agent calls. None of it waits.
 
-    def start(self, mirrored: MirrorQueries) -> None:
+    def observe(self, mirrored: MirrorQueries) -> None:
         """Begin to ask, in a thread."""
-        self._comparison = comparer = MirrorComparison(mirrored, self._partitioner)
-        thread = daemon_thread("observer", self._run, comparer)
-        thread.start()
-        self._thread = thread  # a stop may come at any time, and one that was not started cannot be joined
+        self._comparison = MirrorComparison(mirrored, self._partitioner)
+        self.start()
 
-    def stop(self) -> None:
-        """Ask no more. What is under way is let go; takes `STOP_S` at most."""
-        self._stop.set()
+    def request_stop(self) -> None:
+        """Ask no more. What is under way is let go."""
+        super().request_stop()
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join(STOP_S)
 
     def change_rate(self, groups_per_s: float) -> None:
         """From now on describe so many groups a second."""
@@ -121,7 +117,7 @@ class AdminObserver(EvidenceSource):
     def readings(self) -> ObserverReading | None:
         """What a scrape exports; None unless the observer is at work."""
         comparer = self._comparison
-        if comparer is None or self._thread is None or not self._thread.is_alive():
+        if comparer is None or not self._thread.is_alive() or self.failure is not None:
             return None
         compared = comparer.compared_groups
         return ObserverReading(
@@ -135,17 +131,18 @@ class AdminObserver(EvidenceSource):
 
     # The thread.
 
-    def _run(self, comparer: MirrorComparison) -> None:
+    def _run(self) -> None:
+        comparer = self._comparison
+        assert comparer is not None, "set as it is started"
         log.info("observing through the Admin API: up to %g groups a second are described", self._rate.per_s)
         try:
             while not self._stop.is_set():
                 self._tick(comparer, time.monotonic())
                 self._wake.wait(self._wait_s(time.monotonic()))
                 self._wake.clear()
-        except Exception:
-            log.exception("the observer stopped; the agent goes on without")
         finally:
             self._session.close()
+            self._on_loss()
 
     def _wait_s(self, now: float) -> float:
         """Until the next is due; an answer ends it sooner. With one group, waking up is most of the work."""

@@ -6,14 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 import httpx2
 import pytest
 
+from agent.common import threads
 from agent.core.inference.origins import Origin
 from agent.core.shadow.views import Member
-from agent.kubernetes.evidence import CAUGHT_UP_S
+from agent.kubernetes.evidence import CAUGHT_UP_S, PodEvidence
 from agent.kubernetes.health import BROKEN_WORRIES_MS, WatchState
 from agent.kubernetes.kind_watch import WatchTimings
 from agent.kubernetes.watcher import KubernetesWatcher
@@ -176,6 +178,25 @@ def test_what_is_asked_to_wait_waits() -> None:
     with watching(pods=pods) as (_, server):
         until(lambda: len(server.asked("pods")) >= 2)
         assert time.monotonic() - began >= 0.7
+
+
+def test_a_fault_does_not_end_the_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No origin was known any more until a restart, and a line of the log alone told."""
+    forget, forgotten = PodEvidence.forget, 0
+
+    def fails_once(self: PodEvidence) -> None:
+        nonlocal forgotten
+        forgotten += 1
+        if forgotten == 1:
+            raise KeyError("pod")
+        forget(self)
+
+    monkeypatch.setattr(threads, "growing_pauses", lambda: repeat(0.01))
+    monkeypatch.setattr(PodEvidence, "forget", fails_once)
+    with watching(pods=[listed(pod("a", 3), version=5)] * 2) as (watcher, _):
+        until(lambda: all(watcher.reading().watching.values()) and record(watcher, "a") is not None)
+        assert forgotten == 2
+        assert watcher.failure is not None, "it is told"
 
 
 PATIENT = WatchTimings(first_pause_s=3600.0, last_pause_s=3600.0, pods_last_pause_s=0.05)
