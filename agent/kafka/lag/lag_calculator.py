@@ -18,6 +18,7 @@ from hashlib import sha256
 from itertools import accumulate, groupby, repeat
 from operator import gt, sub
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
@@ -84,9 +85,9 @@ class GroupRange(NamedTuple):
 
 
 class PositionLayout(Struct):
-    """Which positions groups have in one partition of the offsets topic, by group, topic and partition."""
+    """Which positions groups have in one partition of the offsets topic, by group, topic and partition; `version`: of
+    its offsets."""
 
-    offsets: CommittedOffsets
     version: int
     positions: array[int]
     """Their numbers in `offsets`."""
@@ -124,20 +125,20 @@ def positions_of_groups(positions: CommittedPositions, groups: Container[str]) -
             numbers += layout.positions[found]
             places += layout.places[found]
             rows.append(row._replace(start=start, stop=len(places)))
-    return positions._replace(layout=PositionLayout(layout.offsets, layout.version, numbers, places, rows))
+    return positions._replace(layout=PositionLayout(layout.version, numbers, places, rows))
 
 
 class LagCalculator:
-    """Keeps the layouts, by partition of the offsets topic."""
+    """Keeps the layouts, each as long as the offsets are there that it is of: partitions go, and begin anew."""
 
     def __init__(self) -> None:
-        self._layouts: dict[int, PositionLayout] = {}
+        self._layouts: WeakKeyDictionary[CommittedOffsets, PositionLayout] = WeakKeyDictionary()
 
-    def take(self, partition: int, offsets: CommittedOffsets) -> CommittedPositions:
-        """What groups have committed now."""
-        layout = self._layouts.get(partition)
-        if layout is None or layout.offsets is not offsets or layout.version != offsets.version:
-            layout = self._layouts[partition] = _layout(offsets)
+    def take(self, offsets: CommittedOffsets) -> CommittedPositions:
+        """What groups have committed now in one partition of the offsets topic."""
+        layout = self._layouts.get(offsets)
+        if layout is None or layout.version != offsets.version:
+            layout = self._layouts[offsets] = _layout(offsets)
         return CommittedPositions(layout, offsets.block(), offsets.looked)
 
 
@@ -153,7 +154,7 @@ def _layout(offsets: CommittedOffsets) -> PositionLayout:
                 numbers.append(number)
                 places.append(place)
             rows.append(GroupTopicRange(group, topic, start, len(numbers)))
-    return PositionLayout(offsets, offsets.version, numbers, places, rows)
+    return PositionLayout(offsets.version, numbers, places, rows)
 
 
 def lowest_committed(all_positions: Iterable[CommittedPositions]) -> dict[str, dict[int, int]]:

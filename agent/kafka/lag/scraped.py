@@ -175,6 +175,6 @@ class ScrapedLags:
     def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
         """What groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
         now_ms = clock.now_ms()
-        positions = self._sums.take(partition, offsets)
+        positions = self._sums.take(offsets)
         ends = NO_END_OFFSETS if self._is_hidden(partition) else self._ends()
         return LagSnapshot(positions, ends, now_ms, self._shows_topic, self._shares(partition))

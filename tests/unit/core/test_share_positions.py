@@ -107,7 +107,7 @@ def test_lag_is_the_high_watermark_less_what_is_done_with() -> None:
 
 
 def test_a_scrape_has_share_groups_beside_the_others() -> None:
-    taken = LagCalculator().take(0, CommittedOffsets())
+    taken = LagCalculator().take(CommittedOffsets())
     shares = [position(40, 15), position(90, -1, 1)]
     snapshot = LagSnapshot(taken, ends(100), NOW, lambda topic: topic == "orders", shares)
     ((group, lag),) = snapshot.topics()

@@ -70,7 +70,7 @@ class Live:
     def positions(self) -> list[CommittedPositions]:
         with self.agent.lock:
             mirrors = list(self.agent.state.mirror.partitions.values())
-            return [self.sums.take(it.partition, it.offsets) for it in mirrors]
+            return [self.sums.take(it.offsets) for it in mirrors]
 
     def lag(self, group: str) -> dict[tuple[str, int], Lag]:
         """Each position of a group, by what is known now."""
