@@ -118,8 +118,9 @@ def _probe_tls(endpoint: Endpoint, conf: Mapping[str, str], timeout_s: float) ->
         endpoint.add("tls", CheckOutcome.FAILED, tried, found, fix)
         return
     endpoint.add("tls", CheckOutcome.OK, tried, f"{version}")
-    shown = tls.peer_certificate(der, _open_connection(endpoint, timeout_s)) if der else None
+    shown = None
     try:
+        shown = tls.peer_certificate(der, _open_connection(endpoint, timeout_s)) if der else None
         raw = _open_connection(endpoint, timeout_s)
         with closing(raw), trusting.wrap_socket(raw, server_hostname=endpoint.host) as stream:
             _check_certificate(endpoint, shown, trusting)

@@ -135,6 +135,28 @@ def test_a_certificate_that_ends_soon_is_a_warning(tmp_path: Path) -> None:
         assert "that is in 3 days" in checks["certificate"].found
 
 
+def test_a_broker_that_goes_while_it_is_looked_at(tmp_path: Path) -> None:
+    """The doctor ended with a traceback."""
+    authority = Authority(tmp_path)
+    talk = by_tls(authority.sign("broker"), silent)
+
+    def serve() -> None:
+        server.accept()[0].close()
+        client, _ = server.accept()
+        server.close()
+        with client:
+            talk(client)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        check = last(port, security_protocol="ssl", ssl_ca_location=str(authority.file))
+        thread.join(5)
+    assert (check.check, check.outcome) == ("tls", CheckOutcome.FAILED)
+    assert "Connection refused" in check.found
+
+
 def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
     with listening(silent) as port:
         check = last(port, security_protocol="ssl", ssl_ca_location=str(tmp_path / "none.pem"))
