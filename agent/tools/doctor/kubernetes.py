@@ -91,6 +91,10 @@ async def _try_all(connection: Connection, namespace: str | None, timeout_s: flo
     try:
         tried = (_try(client, it.path(namespace), timeout_s) for it in WATCHED)
         return dict(zip(WATCHED, await asyncio.gather(*tried), strict=True))
+    except Exception as error:
+        # Lightkube makes a login with each request; its token file may be gone, or its program say anything.
+        said = printable_truncated(str(error) or type(error).__name__, 200)
+        raise KubernetesMisconfigured(f"Kubernetes: {connection.where}: the login fails: {said}") from error
     finally:
         await client.aclose()
 

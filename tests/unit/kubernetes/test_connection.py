@@ -14,6 +14,8 @@ from agent.kubernetes import connection
 from agent.kubernetes.connection import find_connection
 from agent.kubernetes.errors import KubernetesMisconfigured
 from agent.runtime.factory import make_watcher
+from agent.tools.doctor.checks import CheckOutcome, DoctorRequest
+from agent.tools.doctor.kubernetes import check_kubernetes
 
 TOKEN = "c2VjcmV0LXRva2Vu"
 
@@ -86,6 +88,14 @@ def test_what_cannot_work_is_said_without_the_secret(
     with pytest.raises(KubernetesMisconfigured, match=said) as raised:
         find_connection(context)
     assert TOKEN not in str(raised.value)
+
+
+def test_the_doctor_tells_of_a_login_that_fails(file: Path) -> None:
+    """It ended with a traceback, also where the program that a cloud's kubeconfig names is not installed."""
+    file.write_text(yaml.safe_dump(kubeconfig(tokenFile="/nowhere/token")))
+    (check,) = check_kubernetes(DoctorRequest({}, kubernetes=KubernetesSettings(enabled=True)))
+    assert check.outcome is CheckOutcome.FAILED
+    assert f"(context here of {file}): the login fails: Token file /nowhere/token not found" in check.found
 
 
 def test_several_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
