@@ -108,8 +108,9 @@ def _files(trial: Trial) -> Check:
 
 
 def _directory(trial: Trial, directory: Path) -> Check:
-    there = next((it for it in (directory, *directory.absolute().parents) if it.exists()), directory)
+    there = directory
     try:
+        there = next((it for it in (directory, *directory.absolute().parents) if it.exists()), directory)
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"kshadow")
         free = shutil.disk_usage(there).free

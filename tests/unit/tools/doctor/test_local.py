@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, grant_command
+from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, Trial, grant_command
 from agent.tools.doctor.connection import addresses
-from agent.tools.doctor.local import OURS, check_machine
+from agent.tools.doctor.local import OURS, _directory, check_machine
 from agent.tools.doctor.topic import TopicSample, check_clocks
 from agent.tools.embedded.ports import free_ports
 from tests import ROOT
@@ -33,6 +33,19 @@ def test_here_all_is_well(tmp_path: Path) -> None:
     assert f"it will be made in {tmp_path}" in found["state directory"].found
     assert not (tmp_path / "a").exists()
     assert "spark: installed" in found["extras"].found
+
+
+def test_a_directory_that_cannot_be_looked_for(tmp_path: Path) -> None:
+    """In one that is root's alone. The doctor ended with a traceback."""
+    (tmp_path / "closed").mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        check = _directory(Trial("state directory", "there", "looked"), tmp_path / "closed" / "state")
+    finally:
+        os.seteuid(user)
+    assert (check.outcome, "Permission denied" in check.found) == (CheckOutcome.FAILED, True)
 
 
 def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
