@@ -76,6 +76,7 @@ class LagWatcher(BackgroundThread):
         """Topics by when their ids are due."""
         self._suspended: dict[str, float] = {}
         self._logged: set[str] = set()
+        """Topics that are wanted, and of which it was told that they may not be asked for."""
         self._backoff = Backoff[None]()
         self._is_failing = False
         self._failing: set[PartitionId] = set()
@@ -111,6 +112,7 @@ class LagWatcher(BackgroundThread):
         self._suspended = {topic: until for topic, until in self._suspended.items() if until > now}
         wanted = self._wanted()
         self._history.retain(wanted)
+        self._logged &= wanted.keys()
         if not wanted:
             return True
         # Where a partition's leader is another one, or the same again, librdkafka goes on asking as of before, and is

@@ -55,3 +55,14 @@ def test_a_look_that_fails_by_a_fault_does_not_end_the_watch(monkeypatch: pytest
         assert isinstance(watch.failure, KeyError), "it is told"
     finally:
         watch.stop()
+
+
+def test_a_topic_that_nobody_wants_any_more_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """Of one that might not be asked for the name stayed for ever: some programs make a new one with each start."""
+    watch = LagWatcher({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, dict)
+    for _ in range(2):
+        watch._denied({"mine"}, 0.0)
+        watch._denied({"mine"}, 0.0)
+        assert watch.look(0.0)
+    assert caplog.messages == ["no lag in topics 'mine': ACL operation Describe on them is needed"] * 2
+    assert not watch._logged
