@@ -31,7 +31,7 @@ from agent.core.inference.facts import Departure
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import UNKNOWN, spell_settings
 from agent.core.protocol.states import GroupType
-from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition
+from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, StaticMemberReplaced, Transition
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 from analyzers.formatting import distinct_names, duration_text, milliseconds
@@ -214,6 +214,10 @@ class RebalanceStorm(Analyzer):
             self._assigned = transition.assigned
             if self._last is not None and self._last.offset == transition.at.offset:
                 self._last.partitions = transition.assigned
+        elif isinstance(transition, StaticMemberReplaced):
+            old, new = transition.old, transition.new
+            for key_of in (identity_of, client_of):
+                self._chains.replace(key_of(old), old.member_id, key_of(new), new.member_id)
 
     def _rebalanced(self, rebalance: Rebalanced, now_ms: int) -> None:
         if self._normal.since_ms is None:

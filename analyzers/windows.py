@@ -272,6 +272,15 @@ class SeatChains(Generic[Key]):
         else:
             self._vacant[key] = [*self._vacant.get(key, []), gone][-self.KEPT :]
 
+    def replace(self, old: Key, old_id: str, new: Key, new_id: str) -> None:
+        """A static member is back under another member id: its place was not left."""
+        members = self._members(old)
+        occupant = members.pop(old_id, None)
+        self._put(old, members)
+        if occupant is not None:
+            occupant.member_id = new_id
+            self._put(new, self._members(new) | {new_id: occupant})
+
     def discard(self, key: Key, member_id: str) -> None:
         """A member is gone whose departure is not to be counted."""
         members = self._members(key)

@@ -97,6 +97,17 @@ class Story:
         self.log.add(record, after_ms=NOTICE_MS + 2)
         return self
 
+    def replace(self, *names: str) -> Story:
+        """Static members come back before their sessions end, each under a new member id: in the same generation."""
+        for name in names:
+            self._ids += 1
+            member = self.members[name]
+            self.members[name] = replace(member, member_id=f"{member.client_id}-{self._ids}")
+        at_ms, members = self.log.now_ms, self.members.values()
+        record = b.classic_group(self.generation, *members, group=self.group, protocol=self.protocol, state_ms=at_ms)
+        self.log.add(record, after_ms=2)
+        return self
+
     def lose(self, *names: str, join: Iterable[str] = ()) -> Story:
         """Members fall silent, and their sessions run out."""
         return self.work(SESSION_S, silent=names).change(join, leave=names)

@@ -75,6 +75,15 @@ def test_static_members_in_a_crash_loop_go_by_their_instance() -> None:
     assert opened.numbers["top_clients"] == ["bad"]
 
 
+def test_a_static_member_in_a_crash_loop_that_is_back_in_time_now_and_then() -> None:
+    """Which is no rebalance: its place is the one that is left again and again."""
+    story = Story().change(["good", "c@/0!bad"]).work(20)
+    for _ in range(3):
+        story.replace("c@/0!bad").work(20).lose("c@/0!bad").change(["c@/0!bad"]).work(20)
+    (opened,) = storms(story)
+    assert opened.numbers["top_clients"] == ["bad"]
+
+
 def test_the_only_member_in_a_crash_loop() -> None:
     story = Story().change(["bad"])
     for _ in range(3):

@@ -174,6 +174,18 @@ def test_those_that_died_as_a_rebalance_waited_took_each_others_place() -> None:
     assert restarts(*steps) == 4
 
 
+def test_who_is_back_under_another_id_has_its_place() -> None:
+    chains: SeatChains[str] = SeatChains()
+    chains.join("seat", "a", 1)
+    chains.leave("seat", "a", 10, None)
+    chains.join("seat", "b", 20)
+    chains.replace("seat", "b", "seat by another name", "c")
+    chains.replace("seat", "nobody", "seat", "d")
+    assert (chains.restarts("seat", 0), chains.restarts("seat by another name", 0)) == (0, 1)
+    chains.leave("seat by another name", "c", 30, None)
+    assert chains.restarts("seat by another name", 0) == 2
+
+
 def test_places_are_forgotten() -> None:
     chains: SeatChains[str] = SeatChains()
     chains.join("seat", "a", 1)
