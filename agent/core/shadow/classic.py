@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from functools import cache, lru_cache, partial
+from itertools import chain
 from typing import Any, ClassVar, Protocol, cast
 
 from msgspec.structs import replace
@@ -591,10 +592,11 @@ class ClassicGroup:
 
 def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """A topic may come more than once: librdkafka's cooperative-sticky adds what is new behind what was there."""
-    out: dict[str, tuple[int, ...]] = {}
+    pieces: dict[str, list[tuple[int, ...]]] = {}
     for item in items:
-        out[item.topic] = out.get(item.topic, ()) + item.partitions
-    return out
+        pieces.setdefault(item.topic, []).append(item.partitions)
+    # One piece as it is: it is one object in all members that have the same.
+    return {topic: them[0] if len(them) == 1 else tuple(chain(*them)) for topic, them in pieces.items()}
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -349,6 +350,15 @@ def test_a_topic_that_comes_twice_in_an_assignment() -> None:
         Log().add(classic_group(1, member("a-1", assignment=assignment, subscription=subscription))).view().members
     )
     assert view.assignment == view.owned == {"t": (0, 3), "u": (1,)}
+
+
+def test_a_topic_that_comes_again_and_again_in_an_assignment_takes_no_longer_for_each() -> None:
+    """A stranger who may join a group would hold up the agent for all of them."""
+    assignment = encode_payload(ConsumerProtocolAssignment((TopicPartition("t", (7,)),) * 200_000), 0)
+    log = Log().add(classic_group(1, member("a-1", assignment=assignment)))
+    began = time.process_time()
+    assert log.view().members[0].assignment == {"t": (7,) * 200_000}
+    assert time.process_time() - began < 5
 
 
 def test_a_static_member_that_comes_back_neither_left_nor_joined() -> None:
