@@ -24,7 +24,7 @@ from agent.core.inference.external_evidence import RebalanceReport, ReportedDepa
 SOURCE = "broker_log"
 
 KEPT_REBALANCES = 50_000
-"""In all groups together; the oldest go first."""
+"""In all groups together; the oldest go first. As many departures from groups of the newer protocols."""
 
 KEPT_CHARACTERS = 1 << 25
 """Of the names of members that went in these, likewise: a line may list thousands, and clients choose names of up to
@@ -104,6 +104,8 @@ class BrokerLog:
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _LoggedGroup] = OrderedDict()
         self._order: deque[tuple[_LoggedGroup, int]] = deque()
+        self._departed: deque[_LoggedGroup] = deque()
+        """The groups of all `modern` departures that are kept, in that order."""
         self._characters = 0
         self.answered = 0
         self.time_offsets: Counter[int] = Counter()
@@ -132,9 +134,18 @@ class BrokerLog:
         else:
             self._groups.move_to_end(event.group)
         if event.kind.startswith("modern"):
-            _apply_epoch_group(group, event)
+            self._epoch_group(group, event)
         else:
             self._classic(group, event)
+
+    def _epoch_group(self, group: _LoggedGroup, event: LogEvent) -> None:
+        if (gone := _modern_departure(event)) is None:
+            return
+        if len(group.modern) < KEPT_MEMBERS:  # else its oldest goes
+            self._departed.append(group)
+        group.modern.append((event.member, gone))
+        if len(self._departed) > KEPT_REBALANCES:
+            self._departed.popleft().modern.popleft()
 
     def _classic(self, group: _LoggedGroup, event: LogEvent) -> None:
         current = group.current
@@ -311,19 +322,16 @@ def _prepare(group: _LoggedGroup, event: LogEvent) -> None:
         current.causes.add(current.cause)
 
 
-def _apply_epoch_group(group: _LoggedGroup, event: LogEvent) -> None:
+def _modern_departure(event: LogEvent) -> ReportedDeparture | None:
+    """How a member of the newer protocols goes; None: it goes for a restart, and is still counted on."""
     match event.kind:
         case "modern_left" | "modern_left_classic":
-            gone = ReportedDeparture(
-                _stated_cause(event.reason, _LEAVE_REASONS), event.at_ms, _clipped(event.reason or "left the group")
-            )
+            cause, said = _stated_cause(event.reason, _LEAVE_REASONS), event.reason or "left the group"
         case "modern_fenced":
-            said = _clipped(f"fenced from the group because {event.reason}")
-            gone = ReportedDeparture(_stated_cause(event.reason, _FENCE_REASONS), event.at_ms, said)
+            cause, said = _stated_cause(event.reason, _FENCE_REASONS), f"fenced from the group because {event.reason}"
         case _:
-            # Gone for a restart: it is still counted on.
-            return
-    group.modern.append((event.member, gone))
+            return None
+    return ReportedDeparture(cause, event.at_ms, _clipped(said))
 
 
 def _clipped(text: str) -> str:

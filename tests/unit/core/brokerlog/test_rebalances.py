@@ -412,6 +412,16 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(log_of("".join(groups))._groups) == 2
 
 
+def test_departures_from_groups_of_the_newer_protocols_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalances, "KEPT_REBALANCES", 6)
+    monkeypatch.setattr(rebalances, "KEPT_MEMBERS", 3)
+    left = "[GroupId {}] Member m-{} left the consumer group."
+    text = "".join(at(it, left.format(group, it)) for group in "abc" for it in range(4))
+    broker = log_of(text + at(5, left.format("d", 5)))
+    kept = {group: list(dict(broker._groups[group].modern)) for group in "abcd"}
+    assert kept == {"a": [], "b": ["m-2", "m-3"], "c": ["m-1", "m-2", "m-3"], "d": ["m-5"]}
+
+
 def test_names_of_members_that_went_are_bounded_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line may list as many as there are, each as long as clients like."""
     monkeypatch.setattr(rebalances, "KEPT_CHARACTERS", 2_500)
