@@ -213,9 +213,9 @@ class ClusterDiagnosis:
                 failure = AnalyzerFailure(f"analyzer {analyzer.name}: {type(error).__name__}: {error}")
                 if self._on_failure is None:
                     raise failure from error
-                self.watches.remove(watch)
                 self._on_failure(failure)
-                continue
+                self.watches.remove(watch)
+                change = hysteresis.close()
             if change is not None:
                 partition = change.condition.partition or 0
                 at = LogPosition(partition, self.offsets.get(partition, -1), now_ms)

@@ -191,9 +191,11 @@ class GroupAnalyzers:
             self._found = {name: it for name, it in self._found.items() if it is not hysteresis} or _NOTHING_FOUND
         return change
 
-    def drop(self, analyzer: Analyzer) -> None:
-        """Ask one no more."""
+    def drop(self, analyzer: Analyzer) -> FindingChange | None:
+        """Ask one no more: what it found closes, which nobody would else."""
+        found = self._found.get(analyzer.name)
         self.watches = tuple(it for it in self.watches if it.analyzer is not analyzer)
+        return None if found is None else found.close()
 
     def ripe(self, now_ms: int) -> list[Analyzer]:
         """Those of which something is due."""
@@ -237,9 +239,9 @@ class PartitionDiagnosis:
         observe: RecordObserver | None = None,
         lag_source: LagSource | None = None,
     ) -> None:
-        """An analyzer that raises is dropped for its group after `on_failure` was told; without that the
-        `AnalyzerFailure` is raised. So is what a record raises in the mirror, where the mirror otherwise passes it
-        over. `observe` is told of each record that changes a group, once it is applied.
+        """An analyzer that raises is dropped for its group, and what it found closes, after `on_failure` was told;
+        without that the `AnalyzerFailure` is raised. So is what a record raises in the mirror, where the mirror
+        otherwise passes it over. `observe` is told of each record that changes a group, once it is applied.
         `lag_source`: where lag is known from, if it is."""
         self._mirror = mirror
         self.observer = observe
@@ -584,9 +586,8 @@ class PartitionDiagnosis:
                 if self._on_failure is None:
                     raise failure from error
                 failure.__cause__ = error
-                watched.drop(analyzer)
                 self._on_failure(failure)
-                continue
+                change = watched.drop(analyzer)
             if change is not None:
                 out.append(self._finding(name, watched, analyzer, change))
         due = watched.next_due_ms()

@@ -52,15 +52,14 @@ class Hysteresis(Struct):
 
     def apply(self, judgement: Verdict, now_ms: int) -> FindingChange | None:
         """Apply a judgement of now; what it changes."""
-        condition = judgement.condition
+        condition, wake = judgement
+        assert wake is None or wake > now_ms, f"woken at {now_ms}, an analyzer asks to be woken at {wake}"
         if self.open is None:
             change, deadline = self._while_closed(condition, now_ms)
         elif condition is None:
             change, deadline = self._while_gone(self.open, now_ms)
         else:
             change, deadline = self._while_open(self.open, condition, now_ms)
-        wake = judgement.wake_ms
-        assert wake is None or wake > now_ms, f"woken at {now_ms}, an analyzer asks to be woken at {wake}"
         self.due_ms = deadline if wake is None else wake if deadline is None else min(wake, deadline)
         return change
 

@@ -124,6 +124,17 @@ class Raises(Analyzer):
         raise LookupError("no such luck")
 
 
+class RaisesLater(Twice):
+    """Another, when there are four."""
+
+    name: ClassVar[str] = "raises_later"
+
+    def judge(self, group: GroupContext) -> Verdict:
+        if len(self._times) > 3:
+            raise LookupError("no such luck")
+        return super().judge(group)
+
+
 def chosen(*kinds: type[Analyzer]) -> AnalyzerSelection:
     return AnalyzerSelection(tuple((lambda kind=kind: kind(kind.settings_class())) for kind in kinds))
 

@@ -133,6 +133,20 @@ def test_one_that_raises_is_dropped_and_told() -> None:
         diagnose(log_of(1, {0: 2, 6: 1}), analyzer=Fails(Settings()))
 
 
+def test_what_one_found_closes_when_it_raises() -> None:
+    class FailsLater(Busiest):
+        def judge(self, window: LoadWindow) -> Verdict:
+            if self.windows:
+                raise ArithmeticError("one too many")
+            return super().judge(window)
+
+    analyzer = FailsLater(Settings())
+    diagnosis = ClusterDiagnosis(ClusterMirror(), AnalyzerSelection((), (analyzer,)), on_failure=lambda failure: None)
+    diagnosis.replay_batch(run_of(log_of(1, {0: 20, 6: 1, 12: 1})))
+    told = [(it.state, it.at.timestamp_ms - FIRST) for it in diagnosis.finish()]
+    assert told == [("firing", WINDOW), ("resolved", 2 * WINDOW)]
+
+
 def test_input_that_ends_with_a_window_ends_no_other() -> None:
     diagnosis = ClusterDiagnosis(ClusterMirror(), AnalyzerSelection((), (Busiest(Settings()),)))
     diagnosis.replay_batch(run_of(log_of(1, {0: 20})))

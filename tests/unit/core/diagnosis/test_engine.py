@@ -21,6 +21,7 @@ from tests.unit.core.diagnosis.doubles import (
     LooksAtLag,
     NothingBehind,
     Raises,
+    RaisesLater,
     Twice,
     chosen,
     diagnosed,
@@ -198,6 +199,17 @@ def test_an_analyzer_that_raises_is_dropped_for_its_group_and_told() -> None:
     out: list[DiagnosisOutput] = diagnosis.replay_batch(run_of(generations(1_000, 2_000).records))
     assert told == ["analyzer raises on group 'orders': LookupError: no such luck"]
     assert [it[0] for it in findings(out)] == ["firing"], "the others go on"
+
+
+def test_what_an_analyzer_found_closes_when_it_raises() -> None:
+    """Nobody would close it else: an alert for ever."""
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(RaisesLater), on_failure=lambda failure: None)
+    out = diagnosis.replay_batch(run_of(generations(1_000, 2_000, 3_000, 4_000).records))
+    assert findings(out) == [
+        ("firing", "warning", 2_000, 2_000),
+        ("firing", "critical", 3_000, 2_000),
+        ("resolved", "critical", 4_000, 2_000),
+    ]
 
 
 def test_an_analyzer_that_raises_stops_who_did_not_ask_to_be_told() -> None:
