@@ -27,6 +27,7 @@ JUST_NOW_MS = 5_000
 """What is that young changes with each look, and what changes draws eyes."""
 MANY = 100_000
 """Numbers from here on are shown in thousands, millions, …; the title has all digits."""
+_UNITS = "kMGTPE"
 
 WIDE, NARROW = 1240, 320
 """Widths that pictures are drawn at, for a desk and for a phone: the page shows one of them."""
@@ -130,10 +131,9 @@ def number(value: int | None, what: str = "not known") -> Markup:
         )
     if abs(value) < MANY:
         return Markup(f"{value:,}")
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if abs(value) >= size:
-            return Markup(f'<span title="{value:,}">{value / size:.3g} {unit}</span>')
-    raise AssertionError("it is many, and more than a thousand")
+    # What rounds to a thousand of a unit is one of the next.
+    power = next((it for it in range(1, len(_UNITS)) if abs(value) < 999.5 * 1000**it), len(_UNITS))
+    return Markup(f'<span title="{value:,}">{value / 1000**power:.3g} {_UNITS[power - 1]}</span>')
 
 
 def at_least(shown: Markup) -> Markup:

@@ -234,24 +234,28 @@ def test_bins() -> None:
         (number(123_456), '<span title="123,456">123 k</span>'),  # 4
         (number(12_345_678), '<span title="12,345,678">12.3 M</span>'),  # 5
         (number(-5 * 10**9), '<span title="-5,000,000,000">-5 G</span>'),  # 6
-        (rough(-5), "0 s"),  # 7: a broker's clock is ahead
-        (rough(59_999), "59 s"),  # 8
-        (rough(60_000), "1 min"),  # 9
-        (rough(3_600_000 * 47), "47 h"),  # 10
-        (rough(3_600_000 * 48), "2 d"),  # 11
-        (ago(None, T0), "never"),  # 12
+        (number(999_499), '<span title="999,499">999 k</span>'),  # 7
+        (number(999_500), '<span title="999,500">1 M</span>'),  # 8: no power of ten, which is no number of people
+        (number(5 * 10**12), '<span title="5,000,000,000,000">5 T</span>'),  # 9
+        (number(2**63 - 1), f'<span title="{2**63 - 1:,}">9.22 E</span>'),  # 10: as large as offsets are
+        (rough(-5), "0 s"),  # 11: a broker's clock is ahead
+        (rough(59_999), "59 s"),  # 12
+        (rough(60_000), "1 min"),  # 13
+        (rough(3_600_000 * 47), "47 h"),  # 14
+        (rough(3_600_000 * 48), "2 d"),  # 15
+        (ago(None, T0), "never"),  # 16
         (ago(T0, T0 + 4_999), ">just now<"),
         (ago(T0, T0 + 5_000), ">5 s ago<"),
         (ago(T0, T0, after=""), ">0 s<"),
-        (number_ranges([3, 0, 1, 2, 7]), "0-3, 7"),  # 13
+        (number_ranges([3, 0, 1, 2, 7]), "0-3, 7"),  # 17
         (
             number_ranges(range(0, 100, 2)),
             "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38 and 30 more",
         ),
-        (bars([], words="<none>"), "&lt;none&gt;"),  # 15
-        (group_address("a/b", "eu"), "/groups/a%2Fb?cluster=eu"),  # 16
-        (group_address(".."), "/groups/?group=.."),  # 17
-        (str(group_address("\udcff")), "None"),  # 18
+        (bars([], words="<none>"), "&lt;none&gt;"),  # 19
+        (group_address("a/b", "eu"), "/groups/a%2Fb?cluster=eu"),  # 20
+        (group_address(".."), "/groups/?group=.."),  # 21
+        (str(group_address("\udcff")), "None"),  # 22
     ],
 )
 def test_words(said: str, is_: str) -> None:
