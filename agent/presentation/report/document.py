@@ -82,7 +82,7 @@ def _made(facts: FleetReport) -> Markup:
 
 def _sections(facts: FleetReport) -> list[Section]:
     out: list[Section] = []
-    if len(facts.groups) != 1:
+    if len(facts.groups) != 1 or facts.cluster_findings:
         out.append(("fleet", "All groups", fleet_section(facts)))
     for it in facts.details:
         out.append(

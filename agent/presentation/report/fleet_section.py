@@ -15,6 +15,7 @@ from agent.presentation.narrative.words import (
     capitalized,
     clock,
     count,
+    day,
     duration,
     join_words,
     sentence,
@@ -187,9 +188,17 @@ def findings_table(found: Sequence[Event]) -> Markup:
         (
             str(it["analyzer"]).replace("_", " "),
             badge(str(it["severity"])),
-            f"{timestamp(it['since_ms'])} to {'now' if it['state'] != 'resolved' else clock(it['at_ms'])}",
+            f"{timestamp(it['since_ms'])} to {_end_of(it)}",
             Markup(f"{escape(sentence(it['summary']))}<br><small>{escape(it['advice'])}</small>"),
         )
         for it in worst
     ]
     return table(count(len(found), "finding"), ("Analyzer", "Severity", "Open (UTC)", "~Finding, and advice"), rows)
+
+
+def _end_of(found: Event) -> str:
+    """When a finding was over, with the date where it is another one than that of its beginning."""
+    if found["state"] != "resolved":
+        return "now"
+    is_same_day = day(found["at_ms"]) == day(found["since_ms"])
+    return clock(found["at_ms"]) if is_same_day else timestamp(found["at_ms"])

@@ -105,7 +105,20 @@ def test_a_group_that_only_events_know() -> None:
     facts = gather(with_all_events(Source(events, {}, T0)), MADE, wanted())
     assert [(row.group, row.state, row.members) for row in facts.groups] == [("gone", "Dead", None)]
     assert len(facts.cluster_findings) == 1
+    assert "Findings on the cluster" in checked(page_of(facts)).text, "beside one group as beside many"
     assert facts.until_ms == T0 + SECOND
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "said"),
+    [(60 * SECOND, "2026-09-21 14:13:20 to 14:14:20"), (DAY, "2026-09-21 14:13:20 to 2026-09-22 14:13:20")],
+)
+def test_when_a_finding_on_the_cluster_was_over(after_ms: int, said: str) -> None:
+    """Of another day, its date is told."""
+    over = m.finding(group=None, at_ms=T0 + after_ms, since_ms=T0, state="resolved")
+    events = [m.rebalance(1, joined=[m.member("a")]), over]
+    page = checked(page_of(gather(with_all_events(Source(events, {}, T0 + 2 * DAY)), MADE, wanted())))
+    assert said in page.text
 
 
 def test_groups_that_are_gone_of_an_agent_that_lists_those_there_are() -> None:
