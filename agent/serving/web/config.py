@@ -87,7 +87,8 @@ HEADERS: Mapping[str, tuple[str, ...]] = {
 
 MAX_BCRYPT_COST = 20
 """Of a bcrypt hash. One step takes twice as long as the one below; at 20 it is about a minute."""
-_HASH = re.compile(rb"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
+_HASH = re.compile(rb"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+"""22 letters of salt, the last of which has two bits, and 31 of the hash. By another salt nothing can be checked."""
 
 _UNSUPPORTED = {
     "tls_server_config.cert": "certificates are read from files: use cert_file",

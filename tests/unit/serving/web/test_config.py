@@ -121,6 +121,10 @@ REFUSED = [
     (f"basic_auth_users: {{'a:b': {HASH}}}", "'a:b': expected a name without colon"),  # 35
     (f"basic_auth_users: {{a: {HASH.replace('10', '31')}}}", "'a': expected a cost from 4 to 20"),  # 36
     (f"basic_auth_users: {{'': {HASH}}}", "expected hashes by name"),  # 37
+    (
+        f"basic_auth_users: {{a: {HASH[:28]}A{HASH[29:]}}}",
+        "'a': expected a name without colon, and a bcrypt hash",
+    ),  # 38
 ]
 
 
