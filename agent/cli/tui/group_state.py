@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agent.cli.following import OVERLAP_MS
 from agent.cli.tui.fleet import JsonView, Key
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 
@@ -82,15 +83,17 @@ class EventHistory:
 
     @property
     def since_ms(self) -> int | None:
-        """From when on to ask: the newest there is; None before the first answer."""
-        return max((event["at_ms"] for event in self._events.values()), default=None)
+        """From when on to ask, some time before the newest there is: events come in the order of the log, not of
+        time, and what happened to pods is told later. None before the first answer."""
+        newest_ms = max((event["at_ms"] for event in self._events.values()), default=None)
+        return None if newest_ms is None else newest_ms - OVERLAP_MS
 
     def add(self, events: Sequence[dict[str, Any]], complete_since_ms: int | None) -> None:
-        """An answer. What is there already comes to nothing."""
+        """An answer. What is there already comes to nothing, unless more is known of it."""
         if not self._events:
             self.complete_since_ms = complete_since_ms
         for event in events[-MAX_EVENTS:]:
-            if event["event_id"] not in self._events:
+            if self._events.get(event["event_id"]) != event:
                 self._events[event["event_id"]] = event
                 self._stale = True
         while len(self._events) > MAX_EVENTS:

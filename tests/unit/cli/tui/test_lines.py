@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from agent.cli.answers import SourceNotReady
+from agent.cli.following import OVERLAP_MS
 from agent.cli.tui import group_lines
 from agent.cli.tui.assignment_map import assignment_map
 from agent.cli.tui.fleet import Key, RecentRebalances, build_fleet, sorted_rows
@@ -328,10 +329,45 @@ def test_history_puts_overlapping_answers_together() -> None:
     history.add(events[:2], 5)
     history.add(events[1:], m.T0 + 1)
     assert [it.at_ms for it in history.entries] == [m.T0, m.T0 + 1, m.T0 + 2]
-    assert (history.since_ms, history.complete_since_ms) == (m.T0 + 2, 5)
+    assert (history.since_ms, history.complete_since_ms) == (m.T0 + 2 - OVERLAP_MS, 5)
     history.add([m.event("group_deleted", m.T0 + 10 + number) for number in range(1_000)], None)
     assert len(history.entries) == 1_000
     assert history.complete_since_ms == m.T0 + 3
+
+
+def test_an_open_group_shows_what_is_told_late() -> None:
+    """What happened to a pod is known seconds after the event, and after newer ones; the clock of the broker that
+    coordinates the group now may be behind the one's before."""
+    source = Answers()
+    source.forms["g"] = described()
+    gone = m.rebalance(2, at_ms=m.T0, left=[m.gone("app", "session_timeout")])
+    newer = m.rebalance(3, at_ms=m.T0 + 5_000, joined=[m.member("app", 2)])
+    source.events["g"] = [gone, newer]
+    asker = Poller(source, lambda: m.T0)  # type: ignore[arg-type]
+
+    def shown() -> str:
+        return " ".join(texts(group_lines.timeline_section(asker.poll_group(Key(None, "g")), 300)))
+
+    assert "session timed out" in shown()
+    assert "OOM-killed" not in shown()
+    known = {**gone, "left": [{**gone["left"][0], "origin": ORIGIN}]}
+    source.events["g"] = [known, newer, m.rebalance(4, at_ms=m.T0 + 1_000, joined=[m.member("late")])]
+    assert "OOM-killed" in shown()
+    assert "`late` joined" in shown()
+
+
+ORIGIN = {
+    "kind": "oom_killed",
+    "at_ms": m.T0,
+    "namespace": "default",
+    "pod": "app-1",
+    "container": "app",
+    "node": None,
+    "workload": None,
+    "revision": None,
+    "exit_code": 137,
+    "message": "",
+}
 
 
 def test_lags() -> None:
