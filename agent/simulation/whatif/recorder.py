@@ -69,7 +69,9 @@ class GroupRecording(Struct, frozen=True):
         if since_ms is None or not before:
             return replace(self, states=tuple(seen))
         found = replace(seen[before - 1], at_ms=since_ms, joined_ms=since_ms, inferred=None, stopped_ms=None)
-        return replace(self, states=(found, *seen[before:]), created_ms=None)
+        # The range may begin while a leader assigns.
+        rest = (it if it.joined_ms >= since_ms else replace(it, joined_ms=since_ms) for it in seen[before:])
+        return replace(self, states=(found, *rest), created_ms=None)
 
 
 class GroupRecorder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.core.causes import Cause
 from agent.core.shadow.mirror import PartitionMirror
+from agent.simulation.whatif.calibrated_replay import calibrate
 from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, shared_out
@@ -124,3 +125,13 @@ def test_a_range_begins_with_how_the_group_was_found() -> None:
     assert recording.between(None, None) == recording
     assert recording.between(b.T0, None) == recording
     assert len(recording.between(None, b.T0 + 10_000).states) == 2
+
+
+def test_a_range_that_begins_while_the_leader_assigns() -> None:
+    """What led to that generation is not before how the group was found, or clients would go before they came."""
+    history = History()
+    history.at(0, *shared_out(["a-1", "b-1"]))
+    history.at(60_000, *shared_out(["a-2", "b-2"]), sync_ms=40_000)
+    part = history.recording().between(b.T0 + 50_000, None)
+    assert [(it.joined_ms - b.T0, it.at_ms - b.T0) for it in part.states] == [(50_000, 50_000), (50_000, 60_000)]
+    calibrate(part, b.T0 + 120_000)
