@@ -50,7 +50,8 @@ unlikely_factor),
     session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
-    poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members π · idle_member_share · U[g, e]
+    poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members π · idle_member_share · U[g, e]; where
+                     there may be a limit that is not in the log, as above, with e in place of c + i + late
 
 The code says what is left out here: static members, members of generations that never completed, KIP-848.
 """
@@ -154,6 +155,7 @@ def departure_times(
     if has_deleted_topic and limits.poll_ms is not None:
         limits = limits._replace(may_commit_unmoved=True)
     joined_ms = since_ms if joined_ms is None else joined_ms
+    falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
     out: TimesByCause = {}
     if since_ms is not None and joined_ms is not None:
         timeouts_end_ms = joined_ms + limits.shortest_ms - P.timer_precision_ms
@@ -161,12 +163,13 @@ def departure_times(
             # Its last commit, if any, is of the generation before; since then it only joined.
             usual = usual_interval_ms if member.partitions else None
             out = _without_commits(limits, joined_ms, since_ms, end_ms, usual, cooperative=cooperative)
+            # Its client may have rejoined by itself.
+            out = _with_unmoved_stall(out, limits, activity, end_ms, falls_idle)
             if cooperative and last is not None:
                 out = _with_background_rejoin(out, limits, activity, last, since_ms)
         elif generations_skipped:
             out = _after_incomplete_generation(limits, activity, last, since_ms, end_ms, newest_ms)
     if not out and last is not None:
-        falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
         out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
     begun_anew = _times_after_change(coordinator_change, max(last or 0, since_ms or 0), limits.session_ms)
     out[Cause.SESSION_TIMEOUT] = (*out.get(Cause.SESSION_TIMEOUT, ()), *begun_anew)
@@ -305,14 +308,22 @@ def _after_a_commit(
         if since_ms is not None and not cooperative:
             polled = max(polled, since_ms - P.timer_precision_ms)
         out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, limits.poll_ms, interval, limits.library)
-    unmoved = 0 if activity.last_moved_ms is None else last - activity.last_moved_ms
-    if limits.may_commit_unmoved and unmoved >= P.shortest_own_limit_ms:
-        # It goes on committing what does not move: only for how long nothing moved tells a stall.
-        works = exp(-unmoved / interval)
-        stalled = UniformInterval(1 - works, last, last + interval + P.poll_check_ms)
-        out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
-        out[Cause.MEMBER_LEFT] = scale_times(out[Cause.MEMBER_LEFT], falls_idle + (1 - falls_idle) * works)
-    return out
+    return _with_unmoved_stall(out, limits, activity, last + interval + P.poll_check_ms, falls_idle)
+
+
+def _with_unmoved_stall(
+    out: TimesByCause, limits: MemberLimits, activity: CommitActivity, until_ms: int, falls_idle: float
+) -> TimesByCause:
+    """A member that goes on committing what does not move as its poll loop stalls: only for how long nothing moved
+    tells that. It leaves by `until_ms`."""
+    last, moved = activity.last_commit_ms, activity.last_moved_ms
+    if last is None or moved is None or not limits.may_commit_unmoved or last - moved < P.shortest_own_limit_ms:
+        return out
+    works = exp((moved - last) / _commit_interval_ms(activity))
+    stalled = UniformInterval(1 - works, last, until_ms)
+    closes = scale_times(out[Cause.MEMBER_LEFT], falls_idle + (1 - falls_idle) * works)
+    stalls = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
+    return {**out, Cause.POLL_TIMEOUT: stalls, Cause.MEMBER_LEFT: closes}
 
 
 def _with_background_rejoin(

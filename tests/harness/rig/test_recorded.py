@@ -75,6 +75,8 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
     ("died_and_stalled", "one died, and the poll loop of another stalled, within one rebalance",
      {3: (DIED, {"c1": DIED, "b2": STALLED})}),
     ("stalled_and_died", "the same the other way round", {5: (STALLED, {"h4": STALLED, "h1": DIED})}),
+    ("stalled_and_rejoined", "a poll loop of aiokafka's stalled, and its client rejoined by itself meanwhile",
+     {4: (STALLED, {"g3": STALLED}), 11: (STALLED, {"b6": STALLED})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
      {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
     ("commit_held_up", "a poll loop stalled, and its last commit waited for a coordinator",
