@@ -107,9 +107,9 @@ def _infer(
     if is_doubtful and trigger in _TIMEOUTS:
         confidence = min(confidence, P.uncertain_confidence)
     if _several_missed_one(facts):
-        # Nor does anything tell that those who came were there before they went.
-        otherwise = P.uncertain_confidence if trigger is Cause.MEMBER_JOINED else confidence
-        surest = max((it.confidence for it in departures.values() if it.cause is trigger), default=otherwise)
+        # Nor does anything tell what came before they went.
+        ways = (it.confidence for it in departures.values() if it.cause is trigger)
+        surest = max(ways, default=P.uncertain_confidence)
         confidence = min(confidence, surest)
     if away := [old for old, _ in facts.replaced if _may_have_expired(old, facts)]:
         # Whether it came back in time, or was removed, which may have set it off.

@@ -77,6 +77,8 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
     ("stalled_and_died", "the same the other way round", {5: (STALLED, {"h4": STALLED, "h1": DIED})}),
     ("stalled_and_rejoined", "a poll loop of aiokafka's stalled, and its client rejoined by itself meanwhile",
      {4: (STALLED, {"g3": STALLED}), 11: (STALLED, {"b6": STALLED})}),
+    ("left_as_it_began", "one left 1 ms after a cooperative round, and another as the next one never completed",
+     {7: (LEFT, {"b5": LEFT, "e3": LEFT})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
      {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
     ("commit_held_up", "a poll loop stalled, and its last commit waited for a coordinator",
