@@ -26,6 +26,7 @@ from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
 from agent.common.text import printable_truncated
+from agent.common.timespec import LEAST_MS
 from agent.config.values import parse_agent_url
 from agent.core.queries import NO_KNOWN_GROUP, NO_SUCH_CLUSTER, NO_SUCH_GROUP, Health, JsonObject, Rollouts, Timeline
 from agent.serving.web.allowed_hosts import is_loopback
@@ -170,7 +171,7 @@ class AgentClient(Answers):
         """`GET /api/v1/groups/{group}/timeline`."""
         if (path := _group_path(group)) is None:
             return None
-        query = _query_string(since=since_ms, until=until_ms, limit=MAX_EVENTS)
+        query = _query_string(since=_asked_ms(since_ms), until=_asked_ms(until_ms), limit=MAX_EVENTS)
         url, events = self._get(f"{path}/timeline{query}")
         if events == _NO_GROUP:
             if self.describe(group) is not None:
@@ -226,7 +227,8 @@ class AgentClient(Answers):
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
     ) -> list[JsonObject]:
         """`GET /api/v1/findings`."""
-        url, events = self._get("/api/v1/findings" + _query_string(since=since_ms, until=until_ms, group=group))
+        query = _query_string(since=_asked_ms(since_ms), until=_asked_ms(until_ms), group=group)
+        url, events = self._get(f"/api/v1/findings{query}")
         if not all(event["type"] == "finding" for event in self._events(url, events)):
             self._fail_unexpected(url, "findings")
         found: list[JsonObject] = events
@@ -296,6 +298,11 @@ def _group_path(group: str) -> str | None:
         return "/api/v1/groups/" + quote(group, safe="")
     except UnicodeEncodeError:
         return None
+
+
+def _asked_ms(time_ms: int | None) -> int | None:
+    """A time as an agent takes it: one before there was Kafka is the beginning."""
+    return 0 if time_ms is not None and time_ms < LEAST_MS else time_ms
 
 
 def _query_string(**parameters: int | str | None) -> str:

@@ -17,7 +17,7 @@ _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS,
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+)([a-z]+)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LEAST_MS = 10**11
+LEAST_MS = 10**11
 """March 1973. What is less was meant as seconds, or as a duration without its unit."""
 
 
@@ -60,7 +60,7 @@ def parse_duration(text: str) -> int:
 
 def _epoch(text: str) -> TimeSpec:
     at_ms = int(text) if len(text) <= 18 else 0
-    if at_ms >= _LEAST_MS or text == "0":
+    if at_ms >= LEAST_MS or text == "0":
         return TimeSpec(at_ms=at_ms)
     raise ValueError(f"expected {EXPECTED}, got {text[:100]!r}: seconds, or a duration without its unit?")
 

@@ -71,7 +71,10 @@ SAME = [
     ["members", "pricing-poll"],
     ["timeline", "fraud-848"],
     ["timeline", "ads-eos", "--since", "2026-11-21T07:28:19.400", "--until", "2026-11-21T07:29"],
+    ["timeline", "ads-eos", "--since", "30000d"],
+    ["timeline", "ads-eos", "--since", "1972-01-01", "--until", "2026-11-21T07:29"],
     ["findings"],
+    ["findings", "--since", "30000d"],
     ["whatif", "pricing-poll", "--until", "2026-11-21T07:29"],
     ["whatif", "ads-eos", "--until", "2026-11-21T07:29", "--static", "--session-timeout", "2m"],
 ]
