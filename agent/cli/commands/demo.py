@@ -186,14 +186,18 @@ def _play(
 ) -> dict[str, str]:
     from confluent_kafka import KafkaException
 
-    from agent.tools.demo import SCENARIOS, Scenarios
+    from agent.tools.demo import SCENARIOS, Scenarios, playable_scenarios
 
-    scenarios = Scenarios(servers, workdir)
+    played = playable_scenarios(servers)
+    scenarios = Scenarios(servers, workdir, scenarios=played)
     if lives_on:
         stack.callback(_remove_traces, scenarios)
     stack.callback(scenarios.stop)
-    story = Story(teller, SCENARIOS)
-    teller.say(f"{len(SCENARIOS)} groups of real consumers meet real faults, for about a minute. Each story")
+    story = Story(teller, played)
+    for scenario in SCENARIOS:
+        if scenario not in played:
+            teller.say(f"{scenario.group} is left out: KIP-848 came with Kafka 4, and this cluster has none of it.")
+    teller.say(f"{len(played)} groups of real consumers meet real faults, for about a minute. Each story")
     teller.say("follows when it is over: what was done, and => what kshadow read about it.\n")
     teller.passing("starting the consumers")
     try:

@@ -10,11 +10,11 @@
         # the clients that are left go on until the block ends
 
 `SCENARIOS` is the script: each has a group, a one-sentence story and its steps. KIP-848 needs a broker of Kafka 4 or
-newer.
+newer: `playable_scenarios` asks for that.
 """
 
 from agent.tools.demo.player import LedgerEntry
-from agent.tools.demo.scenarios import Scenarios
+from agent.tools.demo.scenarios import Scenarios, playable_scenarios
 from agent.tools.demo.script import SCENARIOS, Act, Scenario, Step
 
-__all__ = ["SCENARIOS", "Act", "LedgerEntry", "Scenario", "Scenarios", "Step"]
+__all__ = ["SCENARIOS", "Act", "LedgerEntry", "Scenario", "Scenarios", "Step", "playable_scenarios"]

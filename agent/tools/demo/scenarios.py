@@ -18,12 +18,21 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from agent.tools.demo.fleet import ClientProcesses
 from agent.tools.demo.player import LedgerEntry, ScenarioPlayer
-from agent.tools.demo.script import SCENARIOS, Scenario
+from agent.tools.demo.script import KIP_848, SCENARIOS, Scenario
+from agent.tools.doctor.connection import addresses, probe_endpoints
 
 _log = logging.getLogger("kshadow.demo")
 
 _PRODUCER = "producer"
+_ANSWER_S = 5.0
 _FORGET_S = 30.0  # several session timeouts
+
+
+def playable_scenarios(bootstrap_servers: str) -> tuple[Scenario, ...]:
+    """The script, without groups of KIP-848 where the cluster says that it has none, as before Kafka 4."""
+    told = [it.versions for it in probe_endpoints(addresses(bootstrap_servers), {}, _ANSWER_S)]
+    levels = [it.features.get("group.version", 0) for it in told if it is not None]
+    return tuple(it for it in SCENARIOS if it.settings is not KIP_848 or not levels or max(levels) > 0)
 
 
 class Scenarios:

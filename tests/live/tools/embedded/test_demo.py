@@ -16,10 +16,11 @@ from confluent_kafka.admin import AdminClient
 from agent.cli.demo_alerts import find_programs
 from agent.cli.main import cli
 from agent.presentation.rollouts.parameters import PARAMETERS
-from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step
+from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step, playable_scenarios
 from agent.tools.demo.script import CLASSIC, CONSUMER_SETTINGS
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.tools import need
+from tests.live.versions import CLASSIC as CLASSIC_VERSION
 
 # How each group is when the script is over: client ids with their numbers of partitions.
 ENDINGS = {
@@ -212,6 +213,16 @@ def test_the_broker_sees_what_the_script_tells(broker, tmp_path):
     assert log.count("takes 13.0 s") == 2
     assert "MAXPOLL" in log or "max.poll.interval.ms" in log
     assert "closing" not in (tmp_path / "payments-2.log").read_text(), "killed, not closed"
+
+
+@pytest.mark.usefixtures("kafka")
+def test_no_kip_848_before_kafka_4(broker):
+    """Its story ended after 45 s with "dead, no members", and the demo with exit code 1."""
+    assert playable_scenarios(broker.bootstrap_servers) == SCENARIOS
+    with EmbeddedBroker(fetch_jars(CLASSIC_VERSION)) as older:
+        names = [it.name for it in playable_scenarios(older.bootstrap_servers)]
+    assert names == [it.name for it in SCENARIOS if it.name != "kip-848"]
+    assert playable_scenarios("127.0.0.1:1") == SCENARIOS, "whoever cannot be asked says so when played"
 
 
 @pytest.mark.usefixtures("kafka")
