@@ -20,7 +20,7 @@ from agent.kafka.source.client import misconfigured
 from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, mechanism, uses_sasl
 from agent.tools.doctor.endpoint import Endpoint, probe
-from agent.tools.doctor.handshake import KIP_848, KIP_932, KIP_1071, ApiVersions
+from agent.tools.doctor.handshake import KIP_848, ApiVersions
 
 PORT = 9092
 MOST_BROKERS = 200
@@ -137,8 +137,9 @@ def _version_check(endpoint: Endpoint) -> Check:
     trial = Trial("version", endpoint.address, "compared the broker's API versions")
     versions = endpoint.versions
     assert versions is not None, "a broker that works was asked"
-    kinds = {"consumer (KIP-848)": KIP_848, "share": KIP_932, "streams (KIP-1071)": KIP_1071}
-    known = ["classic", *(kind for kind, api in kinds.items() if api in versions.apis)]
+    # Requests are told of where such groups are switched off, too.
+    kinds = {"consumer (KIP-848)": "group", "share": "share", "streams (KIP-1071)": "streams"}
+    known = ["classic", *(kind for kind, it in kinds.items() if versions.features.get(f"{it}.version", 0) > 0)]
     features = ", ".join(f"{name}={level}" for name, level in sorted(versions.features.items()))
     found = f"group types {', '.join(known)}; features {features or 'none told'}"
     if KIP_848 in versions.apis:

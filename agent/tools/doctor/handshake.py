@@ -24,8 +24,8 @@ _UNSUPPORTED_VERSION, _UNSUPPORTED_MECHANISM, _ILLEGAL_SASL_STATE = 35, 33, 34
 _CLIENT = b"kshadow"
 
 METADATA = 3
-# The request that each came with.
-KIP_848, KIP_932, KIP_1071 = 68, 76, 88
+# The request that it came with.
+KIP_848 = 68
 
 
 class ApiVersions(Struct, frozen=True):

@@ -34,7 +34,7 @@ from tests.live.scenarios.secured import (
     Secured,
     secured,
 )
-from tests.live.versions import SUPPORTED
+from tests.live.versions import CLASSIC, NEWEST, SUPPORTED
 from tests.unit.cli.running import kshadow
 from tests.waiting import until
 
@@ -102,6 +102,17 @@ def doctor(conf: dict[str, str], *options: str) -> Result:
     ]
     listen = ("--listen", f"127.0.0.1:{free_ports(1)[0]}")
     return kshadow("doctor", "--bootstrap-server", conf["bootstrap.servers"], *properties, *listen, *options)
+
+
+@pytest.mark.parametrize(
+    ("version", "types"), [(NEWEST, "consumer (KIP-848), share, streams"), (CLASSIC, "classic;")]
+)
+def test_which_groups_a_cluster_can_have(version: str, types: str) -> None:
+    """3.9 told of KIP-848's requests, and so of groups of it, which it has not."""
+    with EmbeddedBroker(fetch_jars(version)) as broker:
+        told = doctor({"bootstrap.servers": broker.bootstrap_servers}, "-o", "ndjson")
+    (found,) = (it["found"] for it in map(json.loads, told.stdout.splitlines()) if it["check"] == "version")
+    assert types in found
 
 
 def outcomes(result: Result) -> dict[str, str]:
