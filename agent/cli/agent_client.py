@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
-from urllib.parse import SplitResult, quote, unquote, urlencode
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 import click
 
@@ -286,6 +286,7 @@ class AgentClient(Answers):
         self._fail(f"{url}: expected {expected}, got {got or self._came()}: {_OTHER}")
 
     def _fail(self, text: str) -> NoReturn:
+        text += _proxy_phrase(self.url)
         if not self.raises_when_away:
             exit_unreachable(text)
         # What an agent says while it catches up, or has too many who ask.
@@ -298,6 +299,16 @@ def _group_path(group: str) -> str | None:
         return "/api/v1/groups/" + quote(group, safe="")
     except UnicodeEncodeError:
         return None
+
+
+def _proxy_phrase(url: str) -> str:
+    """Who may have answered, or not, in the agent's place."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    if parts.scheme not in getproxies() or proxy_bypass(parts.hostname or ""):
+        return ""
+    return f"; a proxy was asked, as the variable {parts.scheme}_proxy says: no_proxy names hosts that have none"
 
 
 def _asked_ms(time_ms: int | None) -> int | None:

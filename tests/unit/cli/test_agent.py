@@ -409,6 +409,19 @@ def test_others_that_listen(code: int, body: bytes, said: str) -> None:
             assert raw(result.stderr) == []
 
 
+def test_a_proxy_that_stands_between_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a company's machine; what it answers was told as the agent's, or the agent as not being there."""
+    said = "; a proxy was asked, as the variable http_proxy says: no_proxy names hosts that have none\n"
+    with answering(502, b"<html>") as proxy, answering(502, b"<html>") as url:
+        monkeypatch.setenv("http_proxy", proxy)
+        assert kshadow("groups", "--agent", "http://kshadow.invalid:9308").stderr.endswith(said)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert "proxy" not in kshadow("groups", "--agent", url).stderr
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+        away = kshadow("groups", "--agent", "http://kshadow.invalid:9308")
+    assert (away.exit_code, away.stderr.endswith(said)) == (3, True)
+
+
 NAMES = {"member_id": "m", "client_id": "c", "client_host": "/h", "instance_id": None}
 MEMBER = {**NAMES, "subscription": [], "assignment": {}}
 
