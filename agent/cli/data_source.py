@@ -44,11 +44,14 @@ def source_errors_reported() -> Iterator[None]:
 
 @contextmanager
 def history_errors_reported() -> Iterator[None]:
-    """The same of tables that cannot be read or written."""
-    from agent.history.errors import HistoryError, HistoryUnreachable
+    """The same of tables that cannot be read or written, as without the packages for them: what needs these is
+    imported within."""
+    from agent.history.errors import INSTALL, HistoryError, HistoryUnreachable
 
     try:
         yield
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"expected the Python package {error.name}, it is not installed: {INSTALL}") from None
     except HistoryUnreachable as error:
         exit_unreachable(str(error))
     except HistoryError as error:
@@ -149,14 +152,12 @@ def _history_opened(
         raise click.UsageError("--analyzers and --tune go with records; history tables hold what was found")
     if typed(ctx, "broker_config"):
         raise click.UsageError("--broker-config goes with records; the causes in history tables are told already")
-    from agent.cli.history_answers import answers_of_history
-
     until = ctx.params.get("until")
-    with (
-        history_errors_reported(),
-        answers_of_history(path, None if until is None else until.at_ms) as answers,
-    ):
-        yield answers
+    with history_errors_reported():
+        from agent.cli.history_answers import answers_of_history
+
+        with answers_of_history(path, None if until is None else until.at_ms) as answers:
+            yield answers
 
 
 _GOES_WITH: Mapping[str, tuple[tuple[str | None, ...], str]] = {

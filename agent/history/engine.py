@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.common.files import scratch_directory
 from agent.common.workers import usable_cores
-from agent.history.errors import HistoryError
+from agent.history.errors import INSTALL, HistoryError
 from agent.history.tables import Column
 
 DEFAULT_MEMORY_MB = 1024
@@ -23,7 +23,6 @@ DEFAULT_MEMORY_MB = 1024
 SCRATCH = "kshadow-history-"
 """What directories for what does not fit, or waits to be sorted, are called."""
 
-INSTALL = "install kshadow[history]"
 
 _DUCKDB = {"string": "VARCHAR", "bigint": "BIGINT", "int": "INTEGER", "array<string>": "VARCHAR[]"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+INSTALL = "install kshadow[history]"
 NO_HISTORY = "expected a table of history, as kshadow run and kshadow spark backfill write it"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
@@ -118,12 +119,13 @@ def rollup(
       kshadow history rollup --history /data/history --out /data/rollups --since 2026-11-01
     """
     from agent.common.clock import now_ms
-    from agent.history.planning import left_out, no_window_over, not_over
-    from agent.history.rollup import roll_up
-    from agent.persistence.export.arrow import date_of
 
     check_days(since, until)
     with history_errors_reported():
+        from agent.history.planning import left_out, no_window_over, not_over
+        from agent.history.rollup import roll_up
+        from agent.persistence.export.arrow import date_of
+
         done = roll_up(
             history,
             out,
@@ -196,11 +198,13 @@ def query(sql: str, history: tuple[str, ...], rollups: str | None, memory_mb: in
       kshadow history query --rollups /data/rollups 'FROM episodes LIMIT 10'
       kshadow history query --history /data/history -o csv "FROM history WHERE type = 'finding'"
     """
-    from agent.history.querying import ask, open_for_queries
-
     if not history and rollups is None:
         raise click.UsageError("--history or --rollups is needed, or both: what is asked")
-    with history_errors_reported(), open_for_queries(history, rollups, memory_mb=memory_mb) as db:
+    with ExitStack() as opened:
+        opened.enter_context(history_errors_reported())
+        from agent.history.querying import ask, open_for_queries
+
+        db = opened.enter_context(open_for_queries(history, rollups, memory_mb=memory_mb))
         answer = ask(db, sql)
         if output == "csv":
             print_csv(answer.columns, answer.rows)
@@ -242,9 +246,10 @@ class _Lines:
 def write_report(ctx: click.Context, *, memory_mb: int, command: str) -> None:
     """Make the report that the options tell of, on this machine."""
     from agent.common.clock import now_ms
-    from agent.history.report.local import run
 
     with history_errors_reported():
+        from agent.history.report.local import run
+
         written = run(report_job(ctx), now_ms=now_ms(), memory_mb=memory_mb, command=command)
     echo(printable(str(written)))
 

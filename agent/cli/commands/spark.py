@@ -291,13 +291,14 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
 
     from agent.cli.output import echo, printable
     from agent.common.clock import now_ms
-    from agent.history.compaction import compact as compact_directory
     from agent.tools.spark_submit.paths import local
 
     path = str(ctx.params[exactly_one_of(ctx, "history", "rollups")])
     if (here := local(path)) is None:
         raise click.UsageError(f"{path}: expected a local directory for Parquet files, got another")
     with history_errors_reported():
+        from agent.history.compaction import compact as compact_directory
+
         done = compact_directory(Path(here), first=since, last=until, now_ms=now_ms(), settled_ms=settled)
     echo(f"{printable(path)}: {done.files:,} files became {done.days:,}, with {done.rows:,} rows")
 

@@ -10,6 +10,7 @@ import re
 import resource
 import shlex
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -451,3 +452,32 @@ def test_examples(line: str, place: Place, tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_start_is_a_midnight() -> None:
     assert START_MS % DAY_MS == 0
+
+
+@pytest.mark.usefixtures("process")
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    """Each ended with a traceback, as kshadow alone is installed by README."""
+    (tmp_path / "a.parquet").touch()
+    code = """
+import sys
+sys.modules["pyarrow"] = None
+from click.testing import CliRunner
+from agent.cli.main import cli
+for line in sys.stdin.read().splitlines():
+    done = CliRunner().invoke(cli, line.split("|"))
+    print(done.exit_code, done.output.splitlines()[-1])
+"""
+    commands = [
+        f"history|rollup|--history|{tmp_path}|--out|{tmp_path}/out",
+        f"history|report|--rollups|{tmp_path}|--out|{tmp_path}/out.html",
+        f"history|query|--history|{tmp_path}|SELECT 1",
+        *(f"{name}|g|--from|{tmp_path}/a.parquet" for name in ("timeline", "explain", "verdict")),
+        f"findings|--from|{tmp_path}/a.parquet",
+        f"report|--from|{tmp_path}/a.parquet|--out|{tmp_path}/out.html",
+        f"spark|compact|--history|{tmp_path}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="\n".join(commands), capture_output=True, text=True, check=True
+    )
+    said = "2 Error: expected the Python package pyarrow, it is not installed: install kshadow[history]"
+    assert done.stdout.splitlines() == [said] * len(commands), done.stderr
