@@ -26,6 +26,7 @@ from spark_jobs.formats.api import is_of
 from spark_jobs.formats.iceberg import table_name
 from spark_jobs.formats.opening import conformed, read_table
 from spark_jobs.parquet_files import DatedDirectory, check_files
+from spark_jobs.writing import literal
 
 FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
 """Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""
@@ -70,10 +71,10 @@ class HistoryFiles:
             read = self._spark.read.schema(FILES)
             if inside:
                 check_files(self._spark, inside)
-                frames.append(read.option("basePath", root.path).parquet(*inside))
+                frames.append(read.option("basePath", root.path).parquet(*map(literal, inside)))
             if root.loose:
                 check_files(self._spark, root.loose)
-                frames.append(read.parquet(*root.loose))
+                frames.append(read.parquet(*map(literal, root.loose)))
         if not frames:
             frames = [self._spark.createDataFrame([], FILES)]
         return from_columns(reduce(DataFrame.unionByName, frames))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,6 +14,11 @@ def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
     context: Any = spark.sparkContext._jsc
     make = jvm.org.apache.hadoop.fs.Path
     return make(path).getFileSystem(context.hadoopConfiguration()), make
+
+
+def literal(path: str) -> str:
+    """A path for Spark's readers of files, which take each for a pattern: of `[`, `*` and the like."""
+    return re.sub(r"[][{}*?\\]", r"\\\g<0>", path)
 
 
 def list_files(files: Any, path: Any) -> list[Any]:

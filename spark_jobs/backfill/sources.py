@@ -21,6 +21,7 @@ from spark_jobs.kafka import assigned, readable, with_broker_sessions
 from spark_jobs.parquet_files import schemas_of
 from spark_jobs.raw import KEY, OFFSET, PARTITION, TIMESTAMP_MS, VALUE
 from spark_jobs.rows import SCHEMA
+from spark_jobs.writing import literal
 
 _SPARK_SCHEMA = from_arrow_schema(SCHEMA)
 
@@ -65,7 +66,7 @@ def archive(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         first = first or (file, kinds)
     if first is None:
         raise JobError(f"{', '.join(paths)}: expected raw records in Parquet, no files are there")
-    read = spark.read.parquet(*paths)
+    read = spark.read.parquet(*map(literal, paths))
     if "topic" in read.columns:
         read = read.where(F.col("topic") == TOPIC)
     in_ms = F.col(TIMESTAMP_MS) if TIMESTAMP_MS in first[1] else None

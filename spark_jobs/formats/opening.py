@@ -19,7 +19,7 @@ from spark_jobs.formats.api import DATE, TableOutput, folder_of, is_of
 from spark_jobs.formats.delta import DeltaOutput, is_delta, read_delta
 from spark_jobs.formats.iceberg import IcebergOutput, read_iceberg, table_name
 from spark_jobs.formats.parquet import ParquetOutput
-from spark_jobs.writing import hadoop_files, list_files
+from spark_jobs.writing import hadoop_files, list_files, literal
 
 
 def open_output(spark: SparkSession, form: str, out: str, tables: Sequence[str], kind: str) -> TableOutput:
@@ -90,7 +90,7 @@ def read_day(spark: SparkSession, at: str, table: str, schema: StructType, day: 
     if rows is not None:
         return conformed(rows.where(is_of(Days(day, day))), schema)
     path = path_of(at, table)
-    return spark.read.schema(schema).option("basePath", path).parquet(f"{path}/{DATE}={day}")
+    return spark.read.schema(schema).option("basePath", path).parquet(literal(f"{path}/{DATE}={day}"))
 
 
 def conformed(rows: DataFrame, schema: StructType) -> DataFrame:

@@ -26,6 +26,7 @@ from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.errors import JobError
 from spark_jobs.formats.iceberg import table_name
 from spark_jobs.formats.opening import conformed, path_of, read_table
+from spark_jobs.writing import literal
 
 PORTION = 500_000
 """Rows at a time, of whole dates."""
@@ -70,7 +71,7 @@ def _of_files(spark: SparkSession, path: str) -> DataFrame | None:
     if path.startswith(ICEBERG):
         return None
     try:
-        return spark.read.parquet(path)
+        return spark.read.parquet(literal(path))
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

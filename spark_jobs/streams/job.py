@@ -52,7 +52,7 @@ from spark_jobs.streams.metrics import StreamProgress, serving
 from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
 from spark_jobs.streams.topic_log import TopicLog
-from spark_jobs.writing import HadoopFileSystem
+from spark_jobs.writing import HadoopFileSystem, literal
 
 Write = Callable[[DataFrame, int], None]
 Check = Callable[[], None]
@@ -270,7 +270,7 @@ def history_files(spark: SparkSession, place: str, most_files: int) -> DataFrame
     if is_delta(spark, place):
         # What is replaced there, by a second backfill, was read already.
         return conformed(read.format("delta").option("skipChangeCommits", "true").load(place), FILES)
-    return read.schema(FILES).parquet(place)
+    return read.schema(FILES).option("basePath", place).parquet(literal(place))
 
 
 def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:

@@ -52,7 +52,7 @@ def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def files(events: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("a history")
+    directory = tmp_path_factory.mktemp("a [h]{is,}tory*")  # no pattern
     sink = ParquetSink(str(directory))
     sink.write([encode_event(event, 0) for event in events])
     # Once more, as an agent that crashed does.
