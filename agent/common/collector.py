@@ -62,3 +62,11 @@ def leave_out_what_is_there() -> None:
     gc.freeze()
     if not _is_own_process:
         gc.unfreeze()
+
+
+def collect_all() -> None:
+    """Look at all that there is, what is left out as well: once something large has ended that holds cycles. All
+    threads stand still meanwhile."""
+    gc.unfreeze()
+    gc.collect()
+    leave_out_what_is_there()

@@ -7,11 +7,14 @@ others do not notice; what they say together names the cluster, and `of_cluster`
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from agent.common.collector import collect_all
 from agent.common.logs import CLUSTER
-from agent.common.pacing import growing_pauses
+from agent.common.memory import return_freed_memory
+from agent.common.pacing import Interval, growing_pauses
 from agent.common.threads import BackgroundThread
 from agent.core.events.samples import LagNote
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
@@ -31,6 +34,8 @@ WAIT_S = (1.0, 60.0)
 """How long a cluster is left alone after a failure: at first, and at most; twice as long each time."""
 TOPIC_WAIT_S = 5.0
 """The longest between two looks for a topic that is yet to come."""
+LET_GO_S = 60.0
+"""How often at most what is left of agents that could not be started is freed: all threads stand still."""
 STEADY_S = 300.0
 """Who ran for so long is tried again as if for the first time."""
 
@@ -69,6 +74,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         self._reason = "connecting"
         self._awaits_topic = False
         """Whether what is missing is the topic alone."""
+        self._lets_go = Interval(LET_GO_S)
 
     def _run(self) -> None:
         """Have an agent run until a stop is asked for."""
@@ -80,6 +86,8 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
             looks = self._run_agent()
             if self._stop.is_set():
                 return
+            if not self._awaits_topic and self._lets_go.due(time.monotonic()):
+                _let_go()
             if looks * self._look_s >= self._steady_s:
                 pauses = growing_pauses(*self._wait_s)
             wait_s = next(pauses)
@@ -102,7 +110,10 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
             made = self._make()
             made.start()
             # What the one before it knew was answered until now.
+            has_replaced = self._agent is not None
             self._agent = queries = made.queries
+            if has_replaced:
+                _let_go()
             while not self._stop.wait(self._look_s):
                 alive = queries.alive()
                 if not alive.ready:
@@ -205,6 +216,13 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
 
     def _named(self, form: Mapping[str, object]) -> JsonObject:
         return dict(form) if self.name is None else {**form, "cluster": self.name}
+
+
+def _let_go() -> None:
+    """Free what an agent that has ended knew, and its clients, which go on looking for brokers: its parts hold each
+    other, and the collector of cycles, which leaves out what lives long, would never come to them."""
+    collect_all()
+    return_freed_memory()
 
 
 class SupervisedClusters(ServedQueries):

@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import ClassVar
+from weakref import ref
 
 import pytest
 from httpx import Client
 
+from agent.common.collector import collector_paused
 from agent.common.logs import LogHandler, TextFormatter
 from agent.common.threads import daemon_thread
 from agent.config.settings import PLAIN_CLUSTER
@@ -87,6 +90,29 @@ def running(*clusters: ClusterSupervisor) -> Iterator[SupervisedClusters]:
         yield made
     finally:
         made.stop()
+
+
+class OfItsOwn(Unreachable):
+    """One whose parts hold each other, as an agent's do; the first ends once it ran, the second is not there."""
+
+    made: ClassVar[list[ref[Agent]]] = []
+
+    def __init__(self) -> None:
+        super().__init__(of_log(Log().add(b.new_group("payments"))))
+        self.itself = self
+        self.made.append(ref(self))
+        self.dies = len(self.made) == 1
+
+    def start(self) -> None:
+        if len(self.made) == 2:
+            super().start()
+
+
+def test_what_has_ended_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector of cycles never came to it: each agent stayed, with all that it knew and its clients' threads."""
+    monkeypatch.setattr(OfItsOwn, "made", made := [])
+    with collector_paused(), running(cluster("eu", OfItsOwn)):
+        until(lambda: [it() is not None for it in made] == [False, False, True], said=lambda: made)
 
 
 def test_together() -> None:
