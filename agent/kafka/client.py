@@ -43,7 +43,8 @@ def new_producer(conf: Mapping[str, Any], *, logger: logging.Logger | None = Non
 
 
 def new_admin_client(conf: Mapping[str, Any]) -> AdminClient:
-    """An Admin client, as `new_consumer`."""
+    """An Admin client, as `new_consumer`. Its questions hold it: its threads and connections end with the block of a
+    `with`, or when the collector of cycles comes to it."""
     return AdminClient(_with_token(conf))
 
 

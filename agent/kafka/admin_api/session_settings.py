@@ -60,11 +60,11 @@ Entries = Mapping[str, ConfigEntry]
 def fetch_session_settings(conf: Mapping[str, str]) -> SessionSettings:
     """What all brokers agree on. Those that do not answer, or before Kafka 3.7 have no such settings, do not count.
     Raises `KafkaException` where none answers, or none may be asked: ACL operation DescribeConfigs on the cluster."""
-    admin = _admin_client(conf)
-    brokers = _brokers(admin)
-    if not brokers:
-        raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no broker coordinates groups"))
-    answers = _describe(admin, ResourceType.BROKER, [str(it) for it in brokers])
+    with _admin_client(conf) as admin:
+        brokers = _brokers(admin)
+        if not brokers:
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no broker coordinates groups"))
+        answers = _describe(admin, ResourceType.BROKER, [str(it) for it in brokers])
     said = [session_settings(_values(it)) for it in answers.values() if not isinstance(it, KafkaError)]
     if not said:
         raise KafkaException(next(it for it in answers.values() if isinstance(it, KafkaError)))
@@ -76,7 +76,8 @@ def fetch_group_settings(conf: Mapping[str, str], group: str) -> SessionSettings
     well: ACL operation DescribeConfigs on the group."""
     if not can_be_asked(group):
         return {}
-    answer = _describe(_admin_client(conf), ResourceType.GROUP, [group])[group]
+    with _admin_client(conf) as admin:
+        answer = _describe(admin, ResourceType.GROUP, [group])[group]
     if isinstance(answer, KafkaError):
         raise KafkaException(answer)
     return _own_settings(answer)
@@ -183,16 +184,17 @@ class SessionSettingsWatch(BackgroundThread):
         new = [it for it in groups if it not in self._asked]
         if not new:
             return
-        admin, found = _admin_client(self._conf), dict(self.known.of_groups)
-        for start in range(0, len(new), GROUPS_AT_ONCE):
-            if start and self._stop.wait(PAUSE_S):
-                return
-            some = new[start : start + GROUPS_AT_ONCE]
-            answers = _describe(admin, ResourceType.GROUP, {name for name, _ in some})
-            self._say_denied(answers.values())
-            for group in some:
-                self._take(group, answers[group[0]], found)
-            self._asked.update(it for it in some if not _is_missing(answers[it[0]]))
+        found = dict(self.known.of_groups)
+        with _admin_client(self._conf) as admin:
+            for start in range(0, len(new), GROUPS_AT_ONCE):
+                if start and self._stop.wait(PAUSE_S):
+                    return
+                some = new[start : start + GROUPS_AT_ONCE]
+                answers = _describe(admin, ResourceType.GROUP, {name for name, _ in some})
+                self._say_denied(answers.values())
+                for group in some:
+                    self._take(group, answers[group[0]], found)
+                self._asked.update(it for it in some if not _is_missing(answers[it[0]]))
         there = set(groups)
         self.known.of_groups = {group: it for group, it in found.items() if group in there}
 

@@ -88,7 +88,9 @@ class OffsetRequests:
         one."""
         if self._files.are_renewed():
             with suppress(SourceError):  # half of them are renewed: the other half is still to come
-                self._admin = self._new_client()
+                renewed = self._new_client()
+                with self._admin:
+                    self._admin = renewed
 
     def high_watermarks(self, places: Iterable[PartitionId]) -> OffsetAnswers:
         """High watermarks."""

@@ -49,12 +49,13 @@ def require_topic(conf: Mapping[str, str]) -> None:
     """
     with kafka_errors(misconfigured):
         admin = new_admin_client(quiet({"client.id": "kshadow", **conf, "error_cb": ignore_error}))
-    try:
-        asked = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=PROBE_S)
-        asked[TOPIC].result(2 * PROBE_S)
-    except (KafkaException, TimeoutError) as error:
-        if isinstance(error, KafkaException) and error.args[0].code() in NO_SUCH_TOPIC:
-            raise classify(error.args[0], doing="asking for the offsets topic", topic=TOPIC) from error
+    with admin:
+        try:
+            asked = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=PROBE_S)
+            asked[TOPIC].result(2 * PROBE_S)
+        except (KafkaException, TimeoutError) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() in NO_SUCH_TOPIC:
+                raise classify(error.args[0], doing="asking for the offsets topic", topic=TOPIC) from error
 
 
 def partition_counts(conf: Mapping[str, str], topics: Collection[str]) -> dict[str, int]:

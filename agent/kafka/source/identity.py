@@ -47,3 +47,8 @@ class IdentityClient:
             raise SourceUnreachable(f"{doing}: expected an answer within {timeout_s:g} s, got none") from error
         # librdkafka writes plain base64, Kafka and its tools the form for URLs.
         return LogId(str(cluster_id), topic_id.translate(_URL_SAFE))
+
+    def close(self) -> None:
+        """Let go of the connections of its own."""
+        with self._admin:
+            return

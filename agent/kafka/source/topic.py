@@ -280,6 +280,7 @@ class TopicReader:
         if not self._closed:
             self._closed = True
             self._way_past.close()
+            self._identity.close()
             self._consumer.close()
 
     def _consume(self, deadline: float) -> list[Message]:
@@ -393,6 +394,7 @@ class TopicReader:
             return
         log.info("%s: the files of certificates or keys were renewed: connecting with these", self.topic)
         self._way_past.close()
+        self._identity.close()
         self._consumer.close()
         self._consumer, self._identity, self._first_messages = consumer, identity, []
         self._assignment.go_on_with(consumer)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import ConfigResource
@@ -436,6 +436,12 @@ class AdminClient:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It has no connections."""
 
     def describe_topics(self, topics: object, request_timeout: float) -> dict[str, Future[SimpleNamespace]]:
         """The topic."""

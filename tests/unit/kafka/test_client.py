@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
 
+from agent.common.collector import collector_paused
+from agent.kafka.admin_api import session_settings
+from agent.kafka.admin_api.session_settings import SessionSettingsWatch
 from agent.kafka.client import CertificateFiles, error_text, new_producer
+from agent.kafka.source import brokers
+from agent.kafka.source.brokers import require_topic
+from agent.kafka.source.errors import SourceError
+from agent.kafka.source.topic import TopicReader
 from tests.waiting import until
 
+CONF = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 AT = "sasl_ssl://127.0.0.1:9093/bootstrap"
 OURS, THEIRS = "the broker refuses this client's certificate", "the broker's certificate is refused here"
 
@@ -105,3 +114,28 @@ def test_what_is_no_broker_is_told_as_that() -> None:
     assert said[0].endswith(
         "/bootstrap: what answers is no Kafka broker, or its port wants another security.protocol"
     )
+
+
+def _running_clients() -> int:
+    """Each has a thread of that name."""
+    return sum(it.read_text() == "rdk:main\n" for it in Path("/proc/self/task").glob("*/comm"))
+
+
+def _connect() -> None:
+    with TopicReader(CONF) as reader, suppress(SourceError):
+        reader.connect(0.2)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [_connect, lambda: require_topic(CONF), lambda: SessionSettingsWatch(CONF, {}, list).ask()],
+    ids=["reader", "topic", "sessions"],
+)
+def test_who_asked_lets_go_of_the_client(ask: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited for the topic had four threads and five open files more every five seconds."""
+    monkeypatch.setattr(brokers, "PROBE_S", 0.2)
+    monkeypatch.setattr(session_settings, "ASK_S", 0.2)
+    before = _running_clients()
+    with collector_paused():
+        ask()
+        assert _running_clients() <= before
