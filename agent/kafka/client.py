@@ -312,6 +312,13 @@ class RecordProducer:
         with suppress(KafkaException):  # whatever ended it, nothing is waited for any more
             self._flush(1.0)
 
+    def close(self) -> None:
+        """Give up what is still waiting, and let go of the connections: reports hold the producer, so that else only
+        the collector of cycles ends it."""
+        self.drop()
+        with suppress(KafkaException), fatal_errors_raised():
+            self._producer.close()
+
     def _report(self, error: KafkaError | None, message: Message) -> None:
         # Calls nothing: see `fatal_errors_raised`.
         if error is not None:

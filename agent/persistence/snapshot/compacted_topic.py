@@ -97,12 +97,13 @@ class CompactedTopic:
         self._conf = {"client.id": "kshadow", **quiet(conf)}
         self._topic, self._create, self._timeout_s = topic, create, timeout_s
         self._files = CertificateFiles(conf)
+        self._producer: RecordProducer | None = None
         self._make_clients()
         self._open()
 
     def _make_clients(self) -> None:
         """Of certificates and keys as the files have them now; the producer is made where it is needed."""
-        self._producer: RecordProducer | None = None
+        self.close()
         with kafka_errors(_misconfigured):
             self._admin = new_admin_client(self._conf)
 
@@ -149,7 +150,7 @@ class CompactedTopic:
         if self._ask_id() == before:
             self._checked_s = time.monotonic()
             return
-        self._producer = None
+        self.close()
         self._open()
         # A broker that has just started may know of no such topic for a moment.
         if self._id != before:
@@ -254,6 +255,7 @@ class CompactedTopic:
         # Kept only if all goes well: one that failed for good takes nothing any more, and the topic may be gone.
         producer, self._producer = self._producer or self._connect(), None
         checked_s, self._checked_s = self._checked_s, -math.inf
+        is_written = False
         try:
             with self._errors(doing):
                 for key, value in records.items():
@@ -261,8 +263,10 @@ class CompactedTopic:
                 is_written = producer.flush(self._timeout_s + 5.0)
         except Undelivered as lost:
             raise self._error(lost.error, doing) from lost
+        finally:
+            if not is_written:
+                producer.close()
         if not is_written:
-            producer.drop()
             raise StoreError(StoreErrorReason.UNREACHABLE, f"{doing}: not taken within {self._timeout_s:g} s")
         self._producer, self._checked_s = producer, checked_s
 
@@ -272,8 +276,10 @@ class CompactedTopic:
             return RecordProducer(self._topic, conf, logger=logging.getLogger(LIBRDKAFKA))
 
     def close(self) -> None:
-        """Let go of the connections."""
-        self._producer = None
+        """Let go of the producer's connections."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
 
     def _errors(self, doing: str) -> AbstractContextManager[None]:
         return kafka_errors(partial(self._error, doing=doing))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from agent.kafka.source import brokers
 from agent.kafka.source.brokers import require_topic
 from agent.kafka.source.errors import SourceError
 from agent.kafka.source.topic import TopicReader
+from agent.persistence.snapshot.compacted_topic import CompactedTopic
+from agent.persistence.snapshot.store import StoreError
 from tests.waiting import until
 
 CONF = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
@@ -126,10 +129,19 @@ def _connect() -> None:
         reader.connect(0.2)
 
 
+def _write() -> None:
+    """A snapshot, into a topic that was opened while there were brokers."""
+    topic = CompactedTopic.__new__(CompactedTopic)
+    topic._conf, topic._topic, topic._timeout_s, topic._producer = CONF, "snapshots", 0.2, None
+    topic._checked_s = time.monotonic()
+    with pytest.raises(StoreError):
+        topic.write(0, {"partition-7": b"image"}, "writing partition-7")
+
+
 @pytest.mark.parametrize(
     "ask",
-    [_connect, lambda: require_topic(CONF), lambda: SessionSettingsWatch(CONF, {}, list).ask()],
-    ids=["reader", "topic", "sessions"],
+    [_connect, _write, lambda: require_topic(CONF), lambda: SessionSettingsWatch(CONF, {}, list).ask()],
+    ids=["reader", "snapshots", "topic", "sessions"],
 )
 def test_who_asked_lets_go_of_the_client(ask: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waited for the topic had four threads and five open files more every five seconds."""
