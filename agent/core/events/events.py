@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from agent.core.diagnosis.api import Finding, FindingState
 from agent.core.diagnosis.severity import Severity
+from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import SCHEMA as SCHEMA
 from agent.core.shadow.transitions import (
     TRANSITION_EVENTS,
@@ -175,9 +176,12 @@ def _sampled_event_id(transition: Transition | Finding) -> str:
         case GroupCreated(observed=False):
             # Of one that was there before anybody looked, which each agent says that begins anew.
             said += ["before"]
+        case MemberJoined() | MemberLeft():
+            # A classic member's id is of one membership. Others keep theirs: they may leave, and join again.
+            said += [] if transition.group_type == GroupType.CLASSIC else [transition.generation]
         case _:
-            # A group may come, go and come again; a member does not.
-            said += [] if isinstance(transition, MemberJoined | MemberLeft) else [transition.at.timestamp_ms]
+            # A group may come, go and come again.
+            said += [transition.at.timestamp_ms]
     text = "\0".join(map(str, said))
     return f"0-0-{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=10).hexdigest()}"
 

@@ -222,6 +222,20 @@ def test_ids_say_what_was_seen_and_not_when() -> None:
     assert not {it["event_id"] for it in events(other)[1:]} & set(ids(0))
 
 
+def test_a_member_that_leaves_and_joins_under_one_id_again_and_again_is_told_each_time() -> None:
+    """As members of KIP-848 groups do: their clients make their ids."""
+    looks = Looks(group_type="consumer").look(0, "Stable", seen("a", target=()), seen("b", 0, target=(0,)))
+    for at_ms in range(60_000, 300_000, 120_000):
+        looks.look(at_ms, "Stable", seen("b", 0, target=(0,)))
+        looks.look(at_ms + 60_000, "Stable", seen("a", target=()), seen("b", 0, target=(0,)))
+    out = [it for it in events(looks) if it["type"] in ("member_left", "member_joined")]
+    assert [(it["type"], it["member"]["member_id"]) for it in out] == [
+        ("member_left", "a-1"),
+        ("member_joined", "a-1"),
+    ] * 2
+    assert len({it["event_id"] for it in out}) == 4
+
+
 def test_lopsided_shares_are_seen_though_nobody_tells_subscriptions() -> None:
     """16"""
     looks = Looks().look(0, "Stable", A, positions={}).look(1000, "Stable", ALL, seen("b"), positions={})
