@@ -78,7 +78,7 @@ class ClusterDiagnosis:
         """Apply consecutive records of one partition: transitions and findings, in order. `context`: what is known of
         those that follow."""
         if not self._makes and not self.watches:
-            return [*self.mirror.replay_batch(run)]
+            return [it for it in self.mirror.replay_batch(run) if it.is_event]
         return self._diagnosis(run.partition).replay_batch(run, context)
 
     def _diagnosis(self, partition: int) -> PartitionDiagnosis:

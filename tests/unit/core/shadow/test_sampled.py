@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from agent.core.diagnosis.api import Finding
-from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.diagnosis.cluster import NO_ANALYZERS, ClusterDiagnosis
 from agent.core.events.events import event_of
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.sampled_mirror import SampledMirror, look_key, shard_of
@@ -275,6 +275,12 @@ def test_a_group_that_cannot_be_seen_any_more_is_forgotten_and_not_told_to_be_de
     mirror = diagnosis.mirror.partitions[shard_of("g")]
     assert mirror.view("g") is None
     assert not mirror.offsets.count("g")
+
+
+def test_what_is_withheld_is_no_event_where_no_analyzer_runs_either() -> None:
+    looks = Looks().look(0, "Stable", A, B, positions={0: 5}).withheld(1000, "t").withheld(2000)
+    diagnosis = ClusterDiagnosis(ClusterMirror(mirror_class=SampledMirror), NO_ANALYZERS)
+    assert [it.kind for it in diagnosis.replay_batch(looks.batch())] == ["group_created"]
 
 
 def test_offsets_that_cannot_be_seen_any_more_are_forgotten_and_not_told_to_be_deleted() -> None:
