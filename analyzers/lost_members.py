@@ -17,7 +17,7 @@ from agent.core.state_fields import StateFields
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Verdict, setting
 from analyzers.formatting import distinct_names, milliseconds, names_text
 from analyzers.origins import with_origins
-from analyzers.windows import ClientIdentity, LostMember, LostMembers
+from analyzers.windows import ClientIdentity, LostMember, LostMembers, found_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +87,8 @@ class LostMembersAnalyzer(Analyzer):
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note who went, and who came back."""
+        for member in found_members(transition, group):
+            self._losses.find(member)
         self._losses.observe(transition, group.now_ms)
 
     def judge(self, group: GroupContext) -> Verdict:

@@ -44,6 +44,7 @@ from analyzers.windows import (
     SeatChains,
     client_of,
     counted,
+    found_members,
     identity_of,
     leaves_without_goodbye,
 )
@@ -218,6 +219,9 @@ class RebalanceStorm(Analyzer):
             old, new = transition.old, transition.new
             for key_of in (identity_of, client_of):
                 self._chains.replace(key_of(old), old.member_id, key_of(new), new.member_id)
+        else:
+            for _ in found_members(transition, group):
+                self._turnover.join(WHOLE_GROUP)
 
     def _rebalanced(self, rebalance: Rebalanced, now_ms: int) -> None:
         if self._normal.since_ms is None:

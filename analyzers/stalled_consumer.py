@@ -27,7 +27,14 @@ from typing import Annotated, ClassVar
 
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.diff import owners_by_partition
-from agent.core.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
+from agent.core.shadow.transitions import (
+    AssignmentChanged,
+    GroupCreated,
+    GroupEmptied,
+    OffsetsDeleted,
+    Rebalanced,
+    Transition,
+)
 from agent.core.shadow.views import Position
 from agent.core.state_fields import ORDERED, StateFields
 from analyzers.api import (
@@ -62,6 +69,7 @@ from analyzers.stalled_texts import (
     silence_condition,
 )
 from analyzers.stalled_tracks import TracksByPosition, packed, partition_track
+from analyzers.windows import found_members
 
 UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
@@ -199,6 +207,8 @@ class StalledConsumer(Analyzer):
             case Rebalanced():
                 if self._members_ms is None:
                     self._members_ms = group.now_ms
+            case GroupCreated() if found_members(transition, group):
+                self._members_ms = group.now_ms
             case AssignmentChanged():
                 self._owned_ms = group.now_ms
             case OffsetsDeleted(topic=topic, topic_partition=partition):

@@ -30,7 +30,7 @@ from analyzers.formatting import (
     names_text,
     round_up_to_seconds_ms,
 )
-from analyzers.windows import RecentItems, counted, departed, partitions_held
+from analyzers.windows import RecentItems, counted, departed, found_members, partitions_held
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""
@@ -128,6 +128,7 @@ class StaticMembershipAdvice(Analyzer):
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note who went, and who came back."""
+        self._here.update(departed(it).client_id for it in found_members(transition, group))
         if not isinstance(transition, Rebalanced) or transition.group_type != GroupType.CLASSIC:
             return
         self._prune(group.now_ms)

@@ -19,9 +19,10 @@ from agent.common.interning import Interner, are_short, one_number, short_name
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
-from agent.core.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
+from agent.core.shadow.transitions import GroupCreated, GroupEmptied, MemberJoined, MemberLeft, Transition
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
+from analyzers.api import GroupContext
 from analyzers.formatting import count_text
 
 Item = TypeVar("Item")
@@ -41,6 +42,14 @@ def counted(items: int, noun: str) -> str:
     """How many things of a window there were, to begin a sentence: as many as it keeps may be fewer."""
     said = count_text(items, noun)
     return said if items < DEFAULT_CAPACITY else f"At least {said}"
+
+
+def found_members(transition: Transition, group: GroupContext) -> tuple[Member, ...]:
+    """The members that the first look at a group finds (`--source admin`): nothing tells that they joined."""
+    if not isinstance(transition, GroupCreated) or transition.observed or transition.sampled_every_ms is None:
+        return ()
+    view = group.view
+    return () if view is None else view.members
 
 
 class RecentItems(Generic[Item]):
@@ -439,6 +448,10 @@ class LostMembers:
         self._away: dict[ClientIdentity, deque[LostMember]] = {}
         self.changed = False
         """Whether anything is different since it was last set to False."""
+
+    def find(self, member: Member) -> None:
+        """A member is there, since whenever."""
+        self._seats.join(identity_of(member))
 
     def observe(self, transition: Transition, now_ms: int) -> None:
         """Take a change of the group."""
