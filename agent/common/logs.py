@@ -224,7 +224,7 @@ _FORMATTERS = {"text": TextFormatter, "json": JsonFormatter}
 
 
 def configure(form: str = "text", level: str = "info", stream: TextIO | None = None) -> LogHandler:
-    """Log to `stream` (standard error unless told) from now on, and nowhere else. `form` is one of `FORMS`."""
+    """Log to `stream` (standard error unless told) from now on, and nowhere else. `form` is one of `FORMATS`."""
     handler = LogHandler(stream or sys.stderr)
     handler.setFormatter(_FORMATTERS[form]())
     logging.basicConfig(handlers=[handler], force=True)

@@ -65,8 +65,9 @@ class FleetRow(Struct, frozen=True):
 class Fleet:
     """All that one round of questions told. `findings` are the events of those that are open, the severest first.
 
-    `groups` says how many there are, `late` how many rebalances of late all have, `longest` is the longest name's
-    columns: they are counted where the screen does not wait for it. `found` are each row's own findings.
+    `groups` says how many there are, `recent_rebalances` how many rebalances of late all have, `longest_name_width`
+    is the longest name's columns: they are counted where the screen does not wait for it. `findings_by_key` are each
+    row's own findings.
     """
 
     rows: tuple[FleetRow, ...] = ()

@@ -1,4 +1,4 @@
-"""Lines of styled text, as wide as they are told to be: pieces of text, each with the name of a style of `look`.
+"""Lines of styled text, as wide as they are told to be: pieces of text, each with the name of one of `styles`.
 
 Widths are columns of a terminal, in which a letter may take two. Texts are printable already.
 """

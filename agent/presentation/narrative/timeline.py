@@ -33,7 +33,7 @@ TOGETHER_MS = 1_000
 class TimelineEntry(Struct, frozen=True):
     """What happened at one time. `cost_ms` is stopped partition time, None where it is not known.
 
-    `label` is one word for it, `what` the rest of the line. `rebalance` is there if it was one; `events` are all
+    `label` is one word for it, `text` the rest of the line. `rebalance` is there if it was one; `events` are all
     that it was folded from, in order.
     """
 

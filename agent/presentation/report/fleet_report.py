@@ -90,7 +90,7 @@ class ReportOrigin(Struct, frozen=True):
 
 
 class FleetReport(Struct, frozen=True):
-    """All of a page. `rows` are all groups by trouble; `are_groups_named` says that they were named.
+    """All of a page. `groups` are all of them by trouble; `are_groups_named` says that they were named.
 
     `cluster_findings` are those of no group. `findings_complete_since_ms` is from when on all findings are there,
     None if in the whole range. `are_deleted_listed`: groups that were deleted are among the rows.

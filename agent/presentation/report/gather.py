@@ -25,7 +25,7 @@ MAX_ASKED = 200
 
 
 class ReportRequest(NamedTuple):
-    """What is asked for: these groups in full, or the `most` that are in most trouble."""
+    """What is asked for: these groups in full, or the `max_groups` that are in most trouble."""
 
     groups: tuple[str, ...]
     since_ms: int | None

@@ -21,7 +21,7 @@ DEFS: dict[str, Schema] = {**EVENT_DEFS, "finding": ref("event_finding"), **VIEW
 
 class Document(NamedTuple):
     """A schema that is given away. It describes one item; `many`: commands print, and the API answers, a list of
-    them (`-o ndjson`: one a line). `said_by`: who does."""
+    them (`-o ndjson`: one a line). `printed_by`: who does."""
 
     about: str
     printed_by: tuple[str, ...]

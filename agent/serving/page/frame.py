@@ -39,7 +39,7 @@ NAV_ITEMS = (("fleet", "/", "Fleet"), ("findings", "/findings", "Findings"))
 
 
 class Page(Struct, frozen=True):
-    """What a page has of its own. `says` is what somebody who hears it is told when it changes.
+    """What a page has of its own. `announcement` is what somebody who hears it is told when it changes.
 
     `version` tells one state of what it shows from another; None where it is not asked for again.
     """

@@ -73,8 +73,8 @@ class ScenarioKind(Struct, frozen=True):
 
     What it needs of its group: its kind, so many members at least, static ids or none (None: as it comes), topics of
     its own (how many, and of how many partitions, for so many members; to a Connect cluster they are connectors and
-    their tasks), an assignor. `rebalances` is about how many one round makes of so many members, `works` for which
-    share of the time the group consumes and commits.
+    their tasks), an assignor. `rebalances` is about how many one round makes of so many members,
+    `consuming_share` for which share of the time the group consumes and commits.
     """
 
     summary: str

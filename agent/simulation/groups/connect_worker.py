@@ -58,8 +58,8 @@ class WorkerSettings(ClientSettings, frozen=True):
 class ConnectWorker(ClassicClient):
     """One process of a Connect cluster. `read` gives the configuration as it is now.
 
-    `held` is what it counts as its own and tells the leader of, `owned` the tasks that it runs. They differ during an
-    eager rebalance, and where it has to join again before it may start what it got.
+    `held_work` is what it counts as its own and tells the leader of, `owned` the tasks that it runs. They differ
+    during an eager rebalance, and where it has to join again before it may start what it got.
     """
 
     protocol_type = PROTOCOL_TYPE
