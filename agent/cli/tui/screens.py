@@ -293,9 +293,7 @@ class GroupScreen(WatchScreen):
 
     def _main(self, width: int) -> list[Line]:
         if self.watched is None:
-            lost = self.state.failure
-            text = "asking" if lost is None else display_text(lost.reason, 300)
-            return wrapped([(" ", "")], text, width, "dim")
+            return _asking(self.state.failure, width)
         return (of_group.left_column if self.side.display else of_group.one_column)(self.watched, width)
 
     def _side(self, width: int) -> list[Line]:
@@ -349,8 +347,18 @@ class ExplainScreen(PanelScreen):
             self._told = news
         elif isinstance(news, PollFailed):
             self._lost = news
+        elif isinstance(news, FleetUpdate) and self._lost is not None and self._told is None:
+            # The source is there again.
+            self._lost = None
+            self.state.poll_thread.explain(self._key)
 
     def _lines(self, width: int) -> list[Line]:
         if self._told is not None:
             return of_group.explained_lines(self._told, width)
-        return [((" asking" if self._lost is None else f" {display_text(self._lost.reason, 300)}", "dim"),)]
+        return _asking(self._lost, width)
+
+
+def _asking(lost: PollFailed | None, width: int) -> list[Line]:
+    """In the place of what is asked for: that it is, or why that failed."""
+    text = "asking" if lost is None else display_text(lost.reason, 300)
+    return wrapped([(" ", "")], text, width, "dim")

@@ -152,7 +152,12 @@ def test_an_agent_that_goes_and_comes_back() -> None:
         replayed.has_caught_up = False
         with serving(replayed, port=port):
             it.until("◌ not ready")
+            it.type("e")
+            it.until("explained", "answered 503", "records to go")
             replayed.has_caught_up = True
+            # What was asked for meanwhile is asked for again.
+            it.until("explained", "What happened")
+            it.type("escape")
             it.until("● caught up")
             it.type("q")
             assert it.ends() == 0
