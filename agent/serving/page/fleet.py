@@ -1,8 +1,8 @@
 """All groups at one time: what is wrong with each, in which order they are looked at, which of them are asked for.
 
 Owns the picture that all readers of the page share. Making it takes time that goes with the groups (a quarter of a
-second for 5,000), so it is made once for all of them, at most every `MIN_AGE_S`, and aside where it takes long: a
-reader then gets what was there a moment ago, and is told from when that is.
+second for 5,000), so it is made once for all of them, at most every `MIN_AGE_S` and for a part of the time, and aside
+where it takes long: a reader then gets what was there a moment ago, and is told from when that is.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ BINS = 12
 MIN_AGE_S = 1.0
 MAX_AGE_S = 15.0
 """A picture is given as it is for so long; and, where making one takes long, at most for so long."""
+REST_FACTOR = 4
+"""And for this many times as long as it took, at most for half of `MAX_AGE_S`: of a hundred thousand groups it takes
+seconds, which all else that the agent does waits for."""
 REFRESH_INLINE_BELOW_S = 0.04
 """What takes no longer is made while the reader waits."""
 REFRESH_DELAY_S = 0.05
@@ -203,7 +206,7 @@ class FleetCache:
     def current(self) -> Fleet:
         """What is there, made anew if that is due."""
         fleet, age_s = self._fleet, time.monotonic() - self._made_at_s
-        if fleet is not None and age_s < MIN_AGE_S:
+        if fleet is not None and age_s < max(MIN_AGE_S, min(REST_FACTOR * self._took_s, MAX_AGE_S / 2)):
             return fleet
         if fleet is not None and age_s < MAX_AGE_S and self._took_s > REFRESH_INLINE_BELOW_S:
             self._refresh_soon()

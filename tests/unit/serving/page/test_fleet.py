@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms, row
 from tests.unit.serving.routes.replayed import Replayed, let_go, of_log
+from tests.waiting import until
 
 
 def rebalances(*times_ms: int, cause: str = "member_joined") -> tuple[RecentRebalance, ...]:
@@ -186,6 +188,38 @@ def test_a_picture_that_takes_long_is_made_aside(monkeypatch: pytest.MonkeyPatch
     while fleets.current() is first and time.monotonic() < deadline:
         time.sleep(0.05)
     assert fleets.current() is not first, "and another comes by itself"
+
+
+class Steady:
+    """In the place of `time`: a clock that only what takes time moves."""
+
+    now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+def test_a_picture_that_takes_long_is_not_made_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    steady = Steady()
+
+    class Many(Replayed):
+        """An agent of so many groups that to tell of them takes seconds."""
+
+        def groups(self) -> list[dict[str, Any]]:
+            steady.now_s += 1.5
+            return super().groups()
+
+    monkeypatch.setattr("agent.serving.page.fleet.time", steady)
+    fleets = FleetCache(Many(of_log(Log().add(b.new_group()))), lambda: T0)
+    first = fleets.current()
+    steady.now_s += 5.9
+    there = threading.enumerate()
+    assert fleets.current() is first
+    begun = [it for it in threading.enumerate() if isinstance(it, threading.Timer) and it not in there]
+    assert not begun, "and no other is planned"
+    steady.now_s += 0.2
+    assert fleets.current() is first, "the next is made aside"
+    until(lambda: fleets.current() is not first)
 
 
 def test_findings_of_an_agent_that_names_its_cluster() -> None:
