@@ -25,7 +25,7 @@ def yaml_problem(error: Exception) -> str:
 
 class BoundedLoader(yaml.SafeLoader):
     """Raises `yaml.YAMLError` for a document that is too large once its aliases are followed, or refers to itself,
-    and where a mapping has a key twice: YAML would take the last."""
+    where a mapping has a key twice (YAML would take the last), and for a scalar that its type cannot be made of."""
 
     def get_single_node(self) -> yaml.Node | None:
         """The document, before anything is made of it."""
@@ -33,6 +33,15 @@ class BoundedLoader(yaml.SafeLoader):
         if node is not None:
             _characters(node, {})
         return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """What a node stands for. Of `2026-02-30` yaml itself makes an error of Python's, with no place."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError):
+            kind = node.tag.rpartition(":")[2]
+            said = f"what looks like a value of type {kind} is none; a text is put between quotes"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """A mapping, each key of which is there once."""

@@ -7,7 +7,7 @@ import time
 import pytest
 import yaml
 
-from agent.common.bounded_yaml import MAX_CHARACTERS, BoundedLoader
+from agent.common.bounded_yaml import MAX_CHARACTERS, BoundedLoader, yaml_problem
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 9)
@@ -50,6 +50,25 @@ def test_long_texts_count_as_often_as_they_are_used() -> None:
     load(f"a: &a {text}")
     with pytest.raises(yaml.YAMLError, match="expected at most"):
         load(f"a: &a {text}\nb: *a")
+
+
+@pytest.mark.parametrize(
+    ("scalar", "kind"),
+    [
+        ("2026-02-30", "timestamp"),
+        ("0b_", "int"),
+        ("9" * 5_000, "int"),
+        ("!!int x", "int"),
+        ("!!float x", "float"),
+        ("!!bool x", "bool"),
+        ("!!timestamp x", "timestamp"),
+    ],
+)
+def test_what_its_type_cannot_be_made_of_has_a_place(scalar: str, kind: str) -> None:
+    with pytest.raises(yaml.YAMLError) as raised:
+        load(f"a: 1\nb: [{scalar}]")
+    told = yaml_problem(raised.value)
+    assert told.startswith(f"line 2, column 5: expected YAML: what looks like a value of type {kind} is none")
 
 
 def test_what_refers_to_itself_is_refused() -> None:
