@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,4 +117,9 @@ def one_row(db: Any, sql: str) -> dict[str, Any]:
 
 def file_list(files: Iterable[Path | str]) -> str:
     """Files in SQL."""
-    return "[" + ", ".join(text(str(it)) for it in files) + "]"
+    return "[" + ", ".join(text(pattern(it)) for it in files) + "]"
+
+
+def pattern(path: Path | str) -> str:
+    """A path as SQL takes it, which is a pattern there."""
+    return re.sub(r"[][*?]", r"[\g<0>]", str(path))

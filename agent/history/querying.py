@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from agent.history.arrow_types import arrow_schema
-from agent.history.engine import database, explained
+from agent.history.engine import database, explained, pattern
 from agent.history.errors import NO_HISTORY, HistoryError
 from agent.history.opening import View, is_delta, local_path, open_tables, reading
 from agent.history.parquet_directory import DATE, ParquetDirectory
@@ -73,8 +73,11 @@ def _close(db: Any, roots: Sequence[str]) -> None:
     places = [path for root in roots if (path := local_path(root)) is not None]
     pins = [ParquetDirectory(path).pins for path in places]
     known = {it for path in (*places, *pins) for it in (path.absolute(), path.resolve())}
-    db.execute("SET allowed_directories = ?", [[f"{it}/" for it in known if it.is_dir()]])
-    db.execute("SET allowed_paths = ?", [[str(it) for it in known if it.is_file()]])
+    for setting, those in (
+        ("allowed_directories", [f"{it}/" for it in known if it.is_dir()]),
+        ("allowed_paths", [str(it) for it in known if it.is_file()]),
+    ):
+        db.execute(f"SET {setting} = ?", [[*those, *map(pattern, those)]])
     db.execute("SET enable_external_access = false")
     db.execute("SET lock_configuration = true")
 

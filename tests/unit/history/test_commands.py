@@ -27,7 +27,7 @@ from agent.history.parquet_directory import ParquetDirectory
 from agent.history.rollup import roll_up
 from agent.history.tables import ROLLED_UP, TABLES
 from tests.unit.cli.running import kshadow
-from tests.unit.history.histories import START_MS, events_of, segments, write
+from tests.unit.history.histories import START, START_MS, events_of, segments, write
 
 DAY_MS = 86_400_000
 
@@ -418,6 +418,18 @@ def test_more_columns_are_fine_and_files_without_dates(place: Place, tmp_path: P
     assert sorted(map(str, table(tmp_path / "out", "causes"))) == sorted(map(str, table(place.rollups, "causes")))
     (row,) = ask("--history", tmp_path / "all.parquet", "SELECT min(date) AS d, sum(of_tomorrow) AS n FROM history")
     assert row == {"d": "2026-07-06", "n": len(rows)}
+
+
+def test_a_name_is_no_pattern(place: Place, tmp_path: Path) -> None:
+    """Of a name that is one for another file, or for several, as DuckDB takes it."""
+    event = next(it for it in place.events if it["type"] == "rebalance")
+    for number, name in enumerate(("h1", "h[1]", "h*", "h?", "h[12]")):
+        (file,) = write([{**event, "event_id": name}], tmp_path / str(number)).rglob("*.parquet")
+        (tmp_path / name / f"date={START[:10]}").mkdir(parents=True)
+        for copy in (tmp_path / f"{name}.parquet", tmp_path / name / f"date={START[:10]}" / "x.parquet"):
+            shutil.copy(file, copy)
+            (row,) = ask("--history", tmp_path / copy.relative_to(tmp_path).parts[0], "SELECT event_id FROM history")
+            assert row == {"event_id": name}, copy
 
 
 def test_without_duckdb_it_says_what_to_install(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
