@@ -102,10 +102,11 @@ class OrphanedOffsets(Analyzer):
         return self._look_at_empty(view, group) if not view.members else self._look_at_active(view, group)
 
     def _look_at_empty(self, view: GroupView, group: GroupContext) -> int | None:
-        if view.last_commit_ms is None and not view.is_sampled:
+        last_ms = group.last_commit_ms
+        if last_ms is None and not view.is_sampled:
             # Its commits have no time: nobody knows when it last did.
             return None
-        since_ms = max(view.state_since_ms, view.last_commit_ms or 0)
+        since_ms = max(view.state_since_ms, last_ms or 0)
         due_ms = since_ms + milliseconds(self.settings.empty_s)
         if group.now_ms < due_ms:
             return due_ms

@@ -103,7 +103,12 @@ class GroupContext(Protocol):
 
     @property
     def view(self) -> GroupView | None:
-        """State, members and assignment; None if the group is gone."""
+        """State, members and assignment; None if the group is gone. When it last committed is not in it."""
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """When it last committed, of the offsets that it still keeps; None: not known, or it did not. It takes a look
+        at each."""
 
     @property
     def offsets(self) -> tuple[CommittedOffset, ...]:

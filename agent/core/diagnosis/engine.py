@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from sys import intern
 from typing import Any, ClassVar, NamedTuple
@@ -84,6 +84,8 @@ class MirroredGroup:
         self.now_ms = now_ms
         self.known_ms = known_ms
         self._mirror, self._consumption = mirror, consumption
+        self.view_of: Callable[[str], GroupView | None] = partial(mirror.view, with_commit=False)
+        """Makes its view."""
 
     @cached_property
     def view(self) -> GroupView | None:
@@ -92,7 +94,13 @@ class MirroredGroup:
         Topics go by the names that this partition's records have shown: what others show depends on how far they
         were read.
         """
-        return self._mirror.view(self.name)
+        return self.view_of(self.name)
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """When it last committed; None: not known, or it did not."""
+        view = self._mirror.view(self.name)
+        return None if view is None else view.last_commit_ms
 
     @cached_property
     def offsets(self) -> tuple[CommittedOffset, ...]:
@@ -265,6 +273,8 @@ class PartitionDiagnosis:
         self._counted_ms = 0
         self.ahead = RecordsAhead()
         self._window_ahead = RecordsAhead()
+        self._last_view: tuple[object, int, int, GroupView] | None = None
+        """See `_view_beside_offsets`: the group, its version and that of topics' names, and the view."""
         mirror.offsets.track_touched()
 
     def after_restore(self) -> None:
@@ -473,7 +483,10 @@ class PartitionDiagnosis:
         if not self.clock_ms:
             # No record has had a timestamp: nothing tells what came within a window of time.
             return out
-        return out + self._judge(name, watched, watched.analyzers, self._context_of(name, watched), changes)
+        context = self._context_of(name, watched)
+        if all(isinstance(it, OffsetsDeleted) for it in changes):
+            context.view_of = self._view_beside_offsets
+        return out + self._judge(name, watched, watched.analyzers, context, changes)
 
     def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
         """A group was deleted: its findings close."""
@@ -621,6 +634,20 @@ class PartitionDiagnosis:
         assert self.clock_ms is not None, "groups come of records"
         known_ms = self._counted_ms if self._mirror.offsets.touched else self.clock_ms
         return MirroredGroup(name, self.clock_ms, known_ms, self._mirror, watched.consumption)
+
+    def _view_beside_offsets(self, name: str) -> GroupView | None:
+        """A group's view, as it was made last if nothing but its offsets has changed. Thousands of these may be
+        deleted one by one, and a view may look at all that are left."""
+        group = self._mirror.groups.get(name)
+        if group is None:
+            return None
+        known, versions = self._last_view, (group, group.version, self._mirror.names_version)
+        if known is not None and known[:3] == versions:
+            return replace(known[3], committed_partitions=self._mirror.offsets.count(name))
+        view = self._mirror.view(name, with_commit=False)
+        # Origins come to be known without a record.
+        self._last_view = None if view is None or view.origins is not None else (*versions, view)
+        return view
 
 
 def _ahead(

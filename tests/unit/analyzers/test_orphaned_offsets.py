@@ -7,9 +7,12 @@ import time
 import pytest
 
 from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.engine import PartitionDiagnosis
+from agent.core.shadow.mirror import PartitionMirror
+from analyzers.registry import select_analyzers
 from tests.unit.analyzers.story import Story, said
 from tests.unit.core.shadow import build as b
-from tests.unit.core.shadow.build import Log
+from tests.unit.core.shadow.build import Log, Pair
 
 ORPHANED = "orphaned_offsets"
 HOUR = 3_600
@@ -24,6 +27,26 @@ def orphaned(log: Log, until_s: float = 0, **tuned: str) -> list[Finding]:
 
 def emptied() -> Log:
     return Story().change(["a", "b"]).work(20).change(leave=["a", "b"]).log
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [b.new_group(), b.classic_group(1, b.member("a-1", {"t": [0]}))],
+        [b.c_member("a-1"), b.c_epoch(2), b.c_target_epoch(2), b.c_current("a-1", 2, {"t": [0]})],
+    ],
+    ids=["classic", "consumer"],
+)
+def test_offsets_that_are_deleted_by_the_thousand(members: list[Pair]) -> None:
+    """As with a group or a large topic, and when those of an empty group expire."""
+    log, positions = Log().add(*members), range(8_000)
+    log.add(*(b.commit("t", it, 5, at_ms=log.now_ms, version=4, id_of_topic=b.topic_id("t")) for it in positions))
+    log.add(*(b.uncommit("t", it) for it in positions), after_ms=600_000)
+    diagnosis = PartitionDiagnosis(PartitionMirror(log.partition), select_analyzers().makes)
+    began = time.process_time()
+    out = diagnosis.replay_batch(b.run_of(log.records))
+    assert sum(it.kind == "offsets_deleted" for it in out) == len(positions)
+    assert time.process_time() - began < 10
 
 
 def test_a_group_that_is_empty_for_days() -> None:
