@@ -197,8 +197,9 @@ def findings_table(found: Sequence[Event]) -> Markup:
 
 
 def _end_of(found: Event) -> str:
-    """When a finding was over, with the date where it is another one than that of its beginning."""
+    """When a finding was over, with the date where it is another one than that of its beginning. The range may end
+    long before now."""
     if found["state"] != "resolved":
-        return "now"
+        return "the end"
     is_same_day = day(found["at_ms"]) == day(found["since_ms"])
     return clock(found["at_ms"]) if is_same_day else timestamp(found["at_ms"])

@@ -114,11 +114,12 @@ def test_a_group_that_only_events_know() -> None:
     [(60 * SECOND, "2026-09-21 14:13:20 to 14:14:20"), (DAY, "2026-09-21 14:13:20 to 2026-09-22 14:13:20")],
 )
 def test_when_a_finding_on_the_cluster_was_over(after_ms: int, said: str) -> None:
-    """Of another day, its date is told."""
+    """Of another day, its date is told. What is still open is so at the end of the range."""
     over = m.finding(group=None, at_ms=T0 + after_ms, since_ms=T0, state="resolved")
-    events = [m.rebalance(1, joined=[m.member("a")]), over]
+    events = [m.rebalance(1, joined=[m.member("a")]), over, m.finding("coordinator_hotspot", group=None)]
     page = checked(page_of(gather(with_all_events(Source(events, {}, T0 + 2 * DAY)), MADE, wanted())))
     assert said in page.text
+    assert "2026-09-21 14:13:20 to the end" in page.text
 
 
 def test_groups_that_are_gone_of_an_agent_that_lists_those_there_are() -> None:
