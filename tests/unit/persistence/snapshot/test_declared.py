@@ -38,9 +38,18 @@ from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 
 NO_STATE: dict[type, set[str]] = {
     # Rejects are for whoever logs them; a mirror's versions say whether that very object changed. Wakes follow from
-    # what is due, and looks from who wants them.
+    # what is due, and looks from who wants them; a view from its group.
     PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
-    PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
+    PartitionDiagnosis: {
+        "_mirror",
+        "_makes",
+        "observer",
+        "_on_failure",
+        "_wakes",
+        "lag_source",
+        "_look_ms",
+        "_last_view",
+    },
     # They follow from the keys; `moved` is the mirror's, and what was looked at that of who looks.
     CommittedOffsets: {
         "_groups",
