@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 
 from agent.core.protocol.assignors.problem import (
@@ -39,11 +40,16 @@ def roundrobin_assignor(problem: AssignmentProblem) -> Assignment:
     """`RoundRobinAssignor`: all partitions in a row, one to each member in turn, skipping who does not want it."""
     held: dict[str, list[Slot]] = defaultdict(list)
     order = sorted_member_ids(problem)
+    takers: dict[str, list[int]] = defaultdict(list)
+    for place, member_id in enumerate(order):
+        for topic in problem.members[member_id].topics:
+            takers[topic].append(place)
     turn = 0
     for topic, count in problem.subscribed_topics().items():
+        places = takers[topic]
         for number in range(count):
-            while topic not in problem.members[order[turn % len(order)]].topics:
-                turn += 1
-            held[order[turn % len(order)]].append((topic, number))
-            turn += 1
+            # To skip one by one is quadratic where each pair of members has a topic of its own.
+            place = places[bisect_left(places, turn) % len(places)]
+            held[order[place]].append((topic, number))
+            turn = place + 1
     return to_assignment(problem, held)

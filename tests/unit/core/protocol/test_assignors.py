@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,19 @@ def test_unequal_subscriptions_of_many_end_too() -> None:
     ASSIGNORS["sticky"](with_owned(problem, ASSIGNORS["roundrobin"](problem)))
     # About 0.4 s.
     assert time.process_time() - begin < 10
+
+
+def test_roundrobin_where_each_pair_of_members_has_a_topic_of_its_own() -> None:
+    """An analyzer asks it for each generation: most members do not want the next partition."""
+    pairs = list(combinations(range(600), 2))
+    random.Random(1).shuffle(pairs)
+    topics: dict[str, set[str]] = {f"m{number}": set() for number in range(600)}
+    for number, pair in enumerate(pairs):
+        for member in pair:
+            topics[f"m{member}"].add(f"t{number}")
+    members = {member: MemberSubscription(frozenset(them)) for member, them in topics.items()}
+    problem = AssignmentProblem({f"t{number}": 1 for number in range(len(pairs))}, members)
+    begin = time.process_time()
+    assignment = ASSIGNORS["roundrobin"](problem)
+    assert time.process_time() - begin < 3
+    assert sum(map(len, assignment.values())) == len(pairs)
