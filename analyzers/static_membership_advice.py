@@ -18,7 +18,7 @@ from agent.core.causes import Cause
 from agent.core.inference.facts import Departure
 from agent.core.protocol.client_libraries import STATIC_MEMBERSHIP, lacks, spell_settings
 from agent.core.protocol.states import GroupType
-from agent.core.shadow.transitions import Rebalanced, Transition
+from agent.core.shadow.transitions import Rebalanced, StaticMemberReplaced, Transition
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
@@ -129,6 +129,11 @@ class StaticMembershipAdvice(Analyzer):
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note who went, and who came back."""
         self._here.update(departed(it).client_id for it in found_members(transition, group))
+        if isinstance(transition, StaticMemberReplaced):
+            # It may have another client id.
+            self._here[departed(transition.old).client_id] -= 1
+            self._here[departed(transition.new).client_id] += 1
+            self._here = +self._here
         if not isinstance(transition, Rebalanced) or transition.group_type != GroupType.CLASSIC:
             return
         self._prune(group.now_ms)

@@ -19,7 +19,14 @@ from agent.common.interning import Interner, are_short, one_number, short_name
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
-from agent.core.shadow.transitions import GroupCreated, GroupEmptied, MemberJoined, MemberLeft, Transition
+from agent.core.shadow.transitions import (
+    GroupCreated,
+    GroupEmptied,
+    MemberJoined,
+    MemberLeft,
+    StaticMemberReplaced,
+    Transition,
+)
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import GroupContext
@@ -468,6 +475,10 @@ class LostMembers:
                         del self._away[seat]
                     lost.returned_ms, lost.overlapped = at.timestamp_ms, lost.offset == at.offset
                     self.changed = True
+            case StaticMemberReplaced(old=old, new=new):
+                # It may have another client id.
+                self._seats.leave(identity_of(old), None)
+                self._seats.join(identity_of(new))
             case GroupEmptied(at=at):
                 for lost in self.recent:
                     if lost.offset == at.offset:

@@ -15,9 +15,11 @@ from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.shadow.mirror import PartitionMirror
 from analyzers import windows
 from analyzers.registry import select_analyzers
+from analyzers.static_membership_advice import StaticMembershipAdvice
 from analyzers.windows import DepartureCounter, LostMembers, RecentItems, SeatChains
 from tests.unit.analyzers.story import Story
 from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
 
 
 def test_a_window_forgets_what_is_old_and_what_has_no_room() -> None:
@@ -91,6 +93,21 @@ def test_two_of_one_seat_that_never_come_back() -> None:
     assert len(losses.recent) == 2
     losses.prune(story.log.now_ms)
     assert len(losses.recent) == 1
+
+
+def test_a_static_member_that_comes_back_under_other_client_ids_sits_in_one_seat() -> None:
+    """As where they are made of the time: one count was left behind for each."""
+    log = Log().add(b.new_group())
+    for number in range(5):
+        log.add(b.classic_group(1, b.member(f"c{number}-{number}", {"t": [0]}, instance_id="i")))
+    losses = LostMembers(Cause.SESSION_TIMEOUT, 0.5, 60_000, 2)
+    for transition in log.replayed()[1]:
+        losses.observe(transition, transition.at.timestamp_ms)
+    assert [seat.client_id for seat in losses._seats._here] == ["c4"]
+    diagnosis = PartitionDiagnosis(PartitionMirror(log.partition), select_analyzers().makes)
+    diagnosis.replay_batch(b.run_of(log.records))
+    (advice,) = (it for it in diagnosis._groups[b.GROUP].analyzers if isinstance(it, StaticMembershipAdvice))
+    assert advice._here == {"c4": 1}
 
 
 def restarts(*steps: tuple[str, str, int, int | None]) -> int:
