@@ -61,8 +61,9 @@ from agent.core.wire.payloads import (
     decode_leniently,
 )
 
-_MAX_CACHED_BYTES = 4096
-"""Longer subscriptions are read anew each time, so that what is remembered of them stays within 4 MB."""
+_MAX_CACHED_BYTES = 1024
+"""Longer subscriptions are read anew each time, so that what is remembered of them stays within 20 MB: names of two
+letters take 16 times as much room once they are read."""
 
 MOST_WITHHELD = 100_000
 """Where more partitions of a group wait for an owner, they wait for one round alone: nobody has as many, but a

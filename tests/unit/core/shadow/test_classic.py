@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import string
 import time
+import tracemalloc
+from itertools import product
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from agent.core.inference.facts import Inference
+from agent.core.shadow import classic
 from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
@@ -699,3 +703,19 @@ def test_a_strangers_record_may_hold_any_time(commit_ms: int, state_ms: int) -> 
     log.add(classic_group(2, *members[:2], state_ms=state_ms)).add(classic_group(3, state_ms=state_ms))
     log.records[-1] = log.records[-1]._replace(timestamp_ms=max(commit_ms, -1))
     assert len(departures_of(log)) == 3
+
+
+def test_what_is_remembered_of_hostile_subscriptions_is_bounded() -> None:
+    """Names of two letters take many times as much room once they are read: 1,024 such subscriptions took 66 MB."""
+    letters = string.ascii_letters + string.digits
+    names = ["".join(pair) for pair in product(letters, letters)]
+    fitting = (classic._MAX_CACHED_BYTES - 40) // 4
+    classic._subscription.cache_clear()
+    tracemalloc.start()
+    for number in range(1_024):
+        topics = (f"topic-{number}", *names[:fitting])
+        classic._read_subscription(encode_payload(ConsumerProtocolSubscription(topics, None, ()), 1))
+    assert classic._subscription.cache_info().currsize == 1_024
+    assert tracemalloc.get_traced_memory()[0] < 20_000_000
+    tracemalloc.stop()
+    classic._subscription.cache_clear()
