@@ -16,7 +16,7 @@ from agent.core.share_positions import TOPIC, SharePosition, SharePositions
 from agent.core.wire.primitives import Uuid
 from agent.kafka.source.errors import SourceDenied, SourceError, TopicMissing
 from agent.kafka.source.once import read_to_end
-from agent.kafka.source.progress import TopicRecreated
+from agent.kafka.source.progress import OffsetReset, TopicRecreated
 from agent.kafka.source.quarantine import PassedOver
 from agent.kafka.source.topic import TopicReader
 
@@ -90,9 +90,10 @@ class ShareStateWatcher(BackgroundThread):
                             for record in batch.records():
                                 self._positions.replay(record.key, record.value, record.timestamp_ms)
                         for notice in reader.take_notices():
-                            if isinstance(notice, TopicRecreated):
-                                self._positions = SharePositions()
-                            elif isinstance(notice, PassedOver):
+                            if isinstance(notice, TopicRecreated | OffsetReset):
+                                # What was deleted meanwhile nothing tells any more: all is read anew.
+                                return
+                            if isinstance(notice, PassedOver):
                                 log.warning("%s: %s", TOPIC, notice)
                         self._is_current = reader.caught_up and reader.healthy
                     if isinstance(reader.last_error, SourceDenied):

@@ -7,13 +7,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
+from threading import Event
 
 import pytest
 
 from agent.common import threads
+from agent.core.records import RecordBatch
 from agent.kafka.lag import share_state
 from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
+from agent.kafka.source.progress import OffsetReset, ReaderNotice
+from tests.unit.core.test_share_positions import NOW, snapshot
 from tests.unit.kafka.lag.failing import FailsOnce
 from tests.waiting import until
 
@@ -87,3 +91,52 @@ def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None
     with running(watcher):
         until(lambda: is_wanted.calls >= 3)
         assert isinstance(watcher.failure, KeyError), "it is told"
+
+
+class _Reader:
+    """Of a log with one record, which is cut once `is_cut` is set; the next reader finds nothing."""
+
+    last_error = None
+    caught_up = healthy = True
+    made = 0
+
+    def __init__(self, is_cut: Event) -> None:
+        type(self).made += 1
+        key, value = snapshot(7, 2)
+        self._records = [RecordBatch(0, [5], [NOW], [key], [value])] if self.made == 1 else []
+        self._is_cut, self._notices = is_cut, list[ReaderNotice]()
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def connect(self) -> None:
+        """It is there."""
+
+    def poll(self, timeout_s: float) -> list[RecordBatch]:
+        if self.made == 1 and self._is_cut.wait(0 if self._records else timeout_s):
+            self._notices = [OffsetReset(0, 6, "out of range")]
+            self._is_cut.clear()
+        records, self._records = self._records, []
+        return records
+
+    def take_notices(self) -> list[ReaderNotice]:
+        notices, self._notices = self._notices, []
+        return notices
+
+
+def test_where_the_log_was_cut_all_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a long outage: of a group that was deleted meanwhile nothing tells any more, and it stayed."""
+    is_cut = Event()
+    monkeypatch.setattr(_Reader, "made", 0)
+    monkeypatch.setattr(share_state, "TopicReader", lambda *_, **__: _Reader(is_cut))
+    monkeypatch.setattr(share_state, "RETRY_S", 0.01)
+    watcher = ShareStateWatcher(CONF, lambda: True)
+    with running(watcher):
+        until(lambda: watcher.groups == ["g"])
+        is_cut.set()
+        until(lambda: watcher.groups == [], timeout_s=10)
+        until(lambda: watcher._is_current, timeout_s=10)
+        assert watcher.groups == []
