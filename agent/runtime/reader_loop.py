@@ -21,7 +21,7 @@ from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.errors import SourceError
-from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
+from agent.kafka.source.progress import GroupsBegunAnew, OffsetReset, ReaderNotice, TopicRecreated
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.parts import AgentParts
 from agent.runtime.shared_catch_up import PieceRead, Stopped, plan_sharing, share_catch_up
@@ -222,12 +222,16 @@ class ReaderLoop(BackgroundThread):
                     self._state.forget(partition)
                 if self._parts.checkpointer is not None:
                     self._parts.checkpointer.log_cut(partition)
-            case TopicRecreated():
+            case TopicRecreated() | GroupsBegunAnew():
                 self._lookahead.clear()
                 with self._exclusive:
                     deduplicator.forget()
-                    for partition in list(self._state.partitions):
+                    known = list(self._state.partitions)
+                    for partition in known:
                         self._state.forget(partition)
+                if isinstance(notice, GroupsBegunAnew) and self._parts.checkpointer is not None:
+                    for partition in known:
+                        self._parts.checkpointer.log_cut(partition)
 
     def _export(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""

@@ -15,7 +15,8 @@ missing in one is asked for by name before it is told to be gone; what may not b
 (`GroupLook.is_withheld`), and a group that appears counts as new only where all groups may be seen. So is, after
 `STALE_S`, a group that no list has and whose coordinator does not answer.
 
-Offsets of records ascend, over restarts too: they are made of the time.
+Offsets of records ascend, over restarts too: they are made of the time. Their times do not go back, unless the clock
+of this machine goes back far, or another cluster answers: then all begins anew.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kafka.admin_api.look_scheduler import GroupTraits, Kind, LookScheduler
 from agent.kafka.source.assignment import ChooseStarts
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable
-from agent.kafka.source.progress import LogBounds, ReaderNotice
+from agent.kafka.source.progress import GroupsBegunAnew, LogBounds, ReaderNotice
 
 log = logging.getLogger("kshadow")
 
@@ -77,6 +78,9 @@ MAX_QUESTIONS, GROUPS_PER_QUESTION = 12, 5
 """Questions that may be under way, and groups of one: a coordinator that is slow holds up no more than these."""
 STALE_S = 60.0
 """After so long without an answer nothing is current any more, of all groups or of one."""
+FAR_MS = 300_000
+"""By how much the wall may fall behind the last look before groups are looked at anew. Until then time stands still,
+which costs less than all that is known."""
 NAMES_LOGGED = 5
 """Groups that may not be seen, or topics, that are named in the log; /readyz has the number of groups."""
 OFFSETS_PER_MS = 1_000
@@ -197,6 +201,7 @@ class SampledReader:
         self._rows: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self._next_offset = 0
         self._last_ms = 0
+        self._notices: list[ReaderNotice] = []
         self._sent = 0
         self._sent_before = 0
         # Requests that questions were expected to lead to since the client told last how many there were.
@@ -307,8 +312,9 @@ class SampledReader:
         )
 
     def take_notices(self) -> list[ReaderNotice]:
-        """Nothing that was read can turn out to be another log."""
-        return []
+        """That all begins anew."""
+        notices, self._notices = self._notices, []
+        return notices
 
     def change_rate(self, requests_per_s: float) -> None:
         """From now on send so many requests a second."""
@@ -334,7 +340,7 @@ class SampledReader:
         deadline = time.monotonic() + timeout_s
         while True:
             self._step(time.monotonic())
-            if self._rows:
+            if self._rows or self._notices:
                 return self._take_batches()
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -351,6 +357,8 @@ class SampledReader:
     def _step(self, now: float) -> None:
         if lasted_s := self._standstill.lasted_s(now):
             self._stood_still = now, lasted_s
+        if (behind_ms := self._last_ms - clock.now_ms()) > FAR_MS:
+            self._begin_anew(f"the clock of this machine went back by {behind_ms / 60_000:.0f} min")
         process = self._session.process(now)
         if process is None:
             return
@@ -397,15 +405,28 @@ class SampledReader:
             self._cost_ratio += (found - self._cost_ratio) / 4
         self._sent, self._expected = sent, 0.0
 
+    def _begin_anew(self, reason: str) -> None:
+        """Forget all groups, and that they were listed. Offsets go on."""
+        self._notices.append(GroupsBegunAnew(reason))
+        self._drop_questions()
+        self._scheduler = LookScheduler()
+        self._groups, self._rows, self._last_ms = {}, {}, 0
+        self._withheld, self._unanswered, self._withheld_topics = set(), set(), set()
+        self._listed_ms = self._listed_all_ms = self._sees_all = None
+        self._has_caught_up = False
+
     def _on_loss(self) -> None:
+        self._drop_questions()
+        self._sent_before, self._sent, self._expected = self._sent_before + self._sent, 0, 0.0
+
+    def _drop_questions(self) -> None:
         for question in (self._list, self._sweep, self._cluster):
             question.drop()
         if self._log_id is None:
             self._cluster.interval.restart_in(0.0, time.monotonic())
         self._questions.clear()
         self._scheduler.dropped()
-        self._sent_before, self._sent, self._expected = self._sent_before + self._sent, 0, 0.0
-        # What was between its last answer and the next one's first is not known.
+        # What was between the last answer and the next one's first is not known.
         self._swept_ms = None
         self._rebalancing = {}
 
@@ -456,16 +477,17 @@ class SampledReader:
                 self._listed_all_ms = self._listed_ms
             self._sees_all = it.sees_all_groups
         found = LogId(it.cluster_id, TOPIC_ID)
-        if self._log_id is None:
+        if self._log_id is not None and it.cluster_id and found != self._log_id:
+            before, self._log_id = self._log_id, None
+            self._begin_anew(f"another cluster answers: expected {before.cluster_id}, got {it.cluster_id}")
+        elif self._log_id is None:
             self._log_id = found
             starts = {} if self._start is None else self._start(found, dict.fromkeys(range(PARTITIONS), LOG_BOUNDS))
-            self._next_offset = max(starts.values(), default=0)
+            self._next_offset = max([self._next_offset, *starts.values()])
             for group, has_members in self._known.groups().items():
                 state = GroupState.STABLE if has_members else GroupState.EMPTY
                 # What it is now the first list tells; whether it still is there.
                 self._groups[group] = _GroupStatus(ListedGroup(str(GroupType.CLASSIC), str(state)))
-        elif found != self._log_id:
-            log.warning("another cluster answers: expected %s, got %s", self._log_id.cluster_id, it.cluster_id)
 
     def _take_list(self, it: AdminAnswer, now: float) -> None:
         asked_ms, at_ms = _wall(it.asked_ms), _wall(it.answered_ms)

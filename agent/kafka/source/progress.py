@@ -65,7 +65,19 @@ class TopicRecreated(Struct, frozen=True):
         )
 
 
-ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated | PassedOver
+class GroupsBegunAnew(Struct, frozen=True):
+    """What the Admin API shows does not follow on what it showed before: groups are looked at anew.
+
+    What was built from earlier looks is to be dropped.
+    """
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: what was known of groups is dropped, and they are looked at anew"
+
+
+ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated | GroupsBegunAnew | PassedOver
 
 
 class LogBounds(NamedTuple):

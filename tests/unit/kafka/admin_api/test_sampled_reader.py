@@ -6,14 +6,17 @@ On real brokers: `tests.live.runtime.test_admin_mode`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.common import pacing
-from agent.kafka.admin_api import asking, look_scheduler
+from agent.common import clock, pacing
+from agent.config.settings import AdminSettings, ClusterSettings, GroupSource, ReadSettings
+from agent.core.shadow.sampled_mirror import shard_of
+from agent.kafka.admin_api import asking, look_scheduler, sampled_reader
 from agent.kafka.admin_api.answers import (
     AdminAnswer,
     AdminOutcome,
@@ -25,6 +28,12 @@ from agent.kafka.admin_api.answers import (
 )
 from agent.kafka.admin_api.child import monotonic_ms
 from agent.kafka.admin_api.sampled_reader import SampledReader
+from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.persistence.snapshot.store import SnapshotStore
+from agent.runtime.parts import AgentOptions, build_parts
+from agent.runtime.reader_loop import ReaderLoop
+from analyzers.registry import select_analyzers
+from tests.waiting import until
 
 GROUP = "orders"
 ANSWERS: dict[str, Any] = {
@@ -163,3 +172,110 @@ def test_after_this_process_stood_still_groups_are_to_be_listed_again(monkeypatc
         if reader.healthy:
             break
     assert reader.healthy
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_Agent]:
+    with _Agent(monkeypatch, tmp_path) as agent:
+        yield agent
+
+
+class _Agent:
+    """An agent whose brokers answer from `script`, on a machine whose clock is ahead by `ahead_ms`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+        self.ahead_ms = 0
+        self.script: dict[str, list[Any]] = {}
+        monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(self.script, *given))
+        monkeypatch.setattr(sampled_reader, "CLUSTER_S", 0.1)
+        monkeypatch.setattr(clock, "now_ms", lambda: time.time_ns() // 1_000_000 + self.ahead_ms)
+        settings = ClusterSettings(
+            read=ReadSettings(source=GroupSource.ADMIN), admin=AdminSettings(requests_per_s=1000)
+        )
+        options = AgentOptions(
+            conf={"bootstrap.servers": "127.0.0.1:1"},
+            settings=settings,
+            analyzers=select_analyzers(),
+            wall_s=lambda: clock.now_ms() / 1000,
+            open_store=lambda cluster_id: DirectoryStore(state),
+        )
+        self.parts = build_parts(options)
+        self._loop = ReaderLoop(self.parts, lambda: None)
+
+    def __enter__(self) -> _Agent:
+        self.parts.reader.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parts.reader.close()
+
+    def keep(self) -> SnapshotStore:
+        """Have the state kept; where."""
+        checkpointer = self.parts.checkpointer
+        assert checkpointer is not None
+        assert checkpointer.save(self.parts.state.partitions, 0)
+        assert checkpointer._ledger.store is not None
+        return checkpointer._ledger.store
+
+    def reads(self, is_so: Callable[[], bool]) -> None:
+        """Read until it is so."""
+        until(lambda: self._loop._step(0.05) or is_so(), timeout_s=20)
+
+    def next_offset(self, group: str) -> int:
+        """How far the group's shard is."""
+        return self.parts.state.mirror.partition(shard_of(group)).next_offset
+
+    def groups(self) -> dict[str, int | None]:
+        """The groups that it knows, each with the time of its shard."""
+        state = self.parts.state
+        return {
+            group: state.diagnosis.clock_ms(number)
+            for number, mirror in state.mirror.partitions.items()
+            for group in mirror.groups
+        }
+
+
+def test_a_clock_that_was_ahead_for_a_while_does_not_hold_up_time_for_as_long(
+    agent: _Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stood still for a day, and what happened in that day seemed to have happened at once."""
+    agent.reads(lambda: GROUP in agent.groups())
+    agent.ahead_ms = 86_400_000
+    agent.reads(lambda: (agent.groups()[GROUP] or 0) > clock.now_ms() - 60_000)
+    store, name = agent.keep(), f"partition-{shard_of(GROUP)}"
+    assert name in store.load([name])
+    agent.ahead_ms, ahead = 0, agent.next_offset(GROUP)
+    agent.reads(lambda: (agent.groups().get(GROUP) or clock.now_ms() + 60_000) <= clock.now_ms())
+    assert sum("the clock of this machine went back by 1440 min" in it for it in caplog.messages) == 1
+    assert store.load([name]) == {}, "what was kept is dated ahead"
+    assert agent.next_offset(GROUP) > ahead, "offsets ascend all the same"
+    before_ms = agent.groups()[GROUP] or 0
+    agent.reads(lambda: (agent.groups()[GROUP] or 0) > before_ms)
+
+
+def test_a_clock_that_goes_back_a_little_loses_nothing(agent: _Agent, caplog: pytest.LogCaptureFixture) -> None:
+    agent.reads(lambda: GROUP in agent.groups())
+    before_ms, offset = agent.groups()[GROUP], agent.next_offset(GROUP)
+    agent.ahead_ms = -60_000
+    agent.reads(lambda: agent.next_offset(GROUP) > offset)
+    assert (agent.groups()[GROUP] or 0) >= (before_ms or 0)
+    assert caplog.messages == []
+
+
+def test_another_cluster_behind_the_same_address_begins_anew(agent: _Agent, caplog: pytest.LogCaptureFixture) -> None:
+    """It was warned of each minute, and groups of both were told as one cluster's."""
+    agent.reads(lambda: GROUP in agent.groups())
+    assert agent.parts.reader.log_id == ("a cluster", "admin-api")
+    described = {"descriptions": {"other": DescribedGroup("classic", "Stable", "range", {})}}
+    offsets = {"offsets": {"other": FetchedOffsets((FetchedOffset("t", 0, 4, -1),))}}
+    agent.script |= {
+        "cluster": [ANSWERS["cluster"] | {"cluster_id": "another"}],
+        "list": [{"groups": {"other": ListedGroup("classic", "Stable")}}],
+        "describe": [described],
+        "offsets": [offsets],
+        "look": [described | offsets],
+    }
+    agent.reads(lambda: agent.groups().keys() == {"other"})
+    assert agent.parts.reader.log_id == ("another", "admin-api")
+    agent.reads(lambda: agent.parts.reader.caught_up)
+    assert sum("another cluster answers: expected a cluster, got another" in it for it in caplog.messages) == 1
