@@ -113,6 +113,8 @@ class _Ledger:
         self.store: SnapshotStore | None = None
         self.log_id: LogId | None = None
         self.stored: dict[int, _Stored] = {}
+        # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
+        self.storing = threading.Lock()
         self._sinks = "" if exports is None else ".".join(sorted(exports.names))
 
     def partition_log(self, number: int | None) -> PartitionLog:
@@ -158,15 +160,19 @@ class Restorer:
     def restore(self, log_id: LogId, bounds: Mapping[int, LogBounds]) -> dict[int, int]:
         """Restore what is kept of these partitions; where to read on, for those that were restored.
 
-        Raises `StoreError` where the store cannot be opened.
+        Raises `StoreError` where the store cannot be opened at first.
         """
-        if self._ledger.store is None:
+        if self._ledger.log_id is None:
             self._ledger.store = self._open_store(log_id.cluster_id)
+        elif self._ledger.log_id.cluster_id != log_id.cluster_id:
+            self._open_other(log_id.cluster_id)
         if self._ledger.log_id != log_id:
             self._ledger.stored.clear()
             self._ledger.log_id = log_id
             with self._lock:
                 self._state.log = log_id
+        if self._ledger.store is None:
+            return {}
         kept = [*bounds] if self._ledger.cluster is None else [*bounds, None]
         names = [*map(self._ledger.snapshot_name, kept), *map(self._ledger.history_name, kept)]
         try:
@@ -191,6 +197,17 @@ class Restorer:
         if out:
             log.info("%d of %d partitions go on from their snapshots (%d ms)", len(out), len(bounds), took_ms)
         return out
+
+    def _open_other(self, cluster_id: str) -> None:
+        """Another cluster answers: go on in the store for that one, or in none."""
+        with self._ledger.storing:
+            before, self._ledger.store = self._ledger.store, None
+            if before is not None:
+                before.close()
+            try:
+                self._ledger.store = self._open_store(cluster_id)
+            except StoreError as error:
+                log.error("no snapshots are kept until a restart: %s", error)
 
     def _restore(self, number: int, blob: bytes | StoreError, bounds: LogBounds) -> ReplayPosition | None:
         try:
@@ -316,11 +333,9 @@ class Checkpointer(BackgroundThread):
         self._perhaps_gone: set[int] = set()
         """Partitions whose snapshots were stored before the store failed, or before it worked again: the directory or
         the topic may be another by now, or was cleared to make room."""
-        # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
-        self._storing = threading.Lock()
         # By partition how often its log was cut; None, what spans partitions, is of none.
         self._cuts: Counter[int | None] = Counter()
-        # Held while what is stored of one is replaced or deleted: not for long, as `_storing` may be.
+        # Held while what is stored of one is replaced or deleted: not for long, as `storing` may be.
         self._replacing = threading.Lock()
 
     def finish(self, timeout_s: float) -> bool:
@@ -369,7 +384,7 @@ class Checkpointer(BackgroundThread):
         if not partitions:
             # That nothing is left to keep does not end a trouble.
             return True
-        with self._storing:
+        with self._ledger.storing:
             try:
                 if is_last:
                     self._settle(all_of_them=True)

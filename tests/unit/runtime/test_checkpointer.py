@@ -119,6 +119,29 @@ def test_a_start_goes_on_where_the_last_one_ended(tmp_path, records):
     again.keeper.finish(5)
 
 
+def test_another_cluster_has_another_store(tmp_path, records):
+    """As in a topic, whose keys name the cluster: the first restart read all anew."""
+    it, other = Kept(tmp_path), LogId("other", "topic")
+    assert it.keeper.restorer.restore(LOG, ends(records)) == {}
+    assert it.keeper.restorer.restore(other, ends(records)) == {}
+    it.replay(records)
+    assert it.keeper.save(it.state.partitions, 5)
+    it.keeper.finish(5)
+    assert len(Kept(tmp_path).keeper.restorer.restore(other, ends(records))) == len(ends(records))
+
+
+def test_where_the_store_of_another_cluster_cannot_be_opened_reading_goes_on(tmp_path, records, caplog):
+    it = Kept(tmp_path)
+    assert it.keeper.restorer.restore(LOG, ends(records)) == {}
+    (tmp_path / "other").write_text("no directory")
+    for _ in range(2):
+        assert it.keeper.restorer.restore(LogId("other", "topic"), ends(records)) == {}
+    it.replay(records)
+    assert not it.keeper.save(it.state.partitions, 5)
+    it.keeper.finish(5)
+    assert sum("no snapshots are kept until a restart" in it for it in caplog.messages) == 1
+
+
 @pytest.mark.parametrize(
     ("log", "bounds", "max_age_s", "why"),
     [
@@ -417,7 +440,7 @@ def test_a_stop_does_not_wait_for_the_barrier_of_a_cycle(tmp_path, records, capl
     """It waited for all of its 30 s, which is more than the stop of an agent has: so it was not told what is lost."""
     _, exports, it = with_a_sink_that_is_down(tmp_path, records)
     it.keeper.start()
-    until(it.keeper._storing.locked)
+    until(it.keeper._ledger.storing.locked)
     began = time.monotonic()
     assert not it.keeper.finish(4)
     assert time.monotonic() - began < 20
