@@ -263,7 +263,7 @@ class AgentClient(Answers):
                 self._shown = content[: 4 * _MAX_SHOWN]
                 return url, json.loads(content)
         except HTTPError as error:
-            body = error.read(2000).decode(errors="replace").strip()
+            body = _beginning_of(error).decode(errors="replace").strip()
             try:
                 answer = json.loads(body)
             except (ValueError, RecursionError):
@@ -291,6 +291,14 @@ class AgentClient(Answers):
             exit_unreachable(text)
         # What an agent says while it catches up, or has too many who ask.
         raise (SourceNotReady if " answered 503 " in text or " answered 429 " in text else SourceAway)(text) from None
+
+
+def _beginning_of(answer: HTTPError) -> bytes:
+    """How an answer that is none begins; nothing where it is broken off."""
+    try:
+        return answer.read(2000)
+    except (OSError, HTTPException):
+        return b""
 
 
 def _group_path(group: str) -> str | None:

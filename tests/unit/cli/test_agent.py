@@ -575,6 +575,25 @@ def test_what_is_no_web_server() -> None:
     assert "Connection refused; kshadow run starts one" in result.stderr
 
 
+def test_an_answer_that_is_none_and_broken_off() -> None:
+    """As of a proxy whose agent goes away meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nno age")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        result = kshadow("groups", "--agent", url)
+        thread.join()
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"Error: {url}/api/v1/groups answered 502 Bad Gateway: nothing more\n"
+
+
 def test_the_agent_itself_fits_the_protocol() -> None:
     """mypy checks the types; this, that the stand-in has no more and no less than what is asked."""
     asked = {name for name in vars(Replayed) if not name.startswith("_")}
