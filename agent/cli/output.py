@@ -274,6 +274,8 @@ def _redirect_to_devnull(stream: TextIO) -> None:
 
 MAX_TEXT_WIDTH = 100
 """Columns of a text: longer lines are hard to read."""
+MIN_TEXT_WIDTH = 20
+"""Cells of a text at the least: a narrower terminal breaks lines by itself."""
 
 
 def echo_text(text: str, first: str = "", rest: str = "", *, widest: int = MAX_TEXT_WIDTH) -> None:
@@ -281,7 +283,8 @@ def echo_text(text: str, first: str = "", rest: str = "", *, widest: int = MAX_T
     shown = printable(text)
     lines = [shown]
     if sys.stdout.isatty():
-        lines = fold_words(shown, min(shutil.get_terminal_size().columns, widest) - len(rest))
+        width = min(shutil.get_terminal_size().columns, widest) - len(rest)
+        lines = fold_words(shown, max(width, MIN_TEXT_WIDTH))
     for at, line in enumerate(lines):
         echo((rest if at else first) + line)
 

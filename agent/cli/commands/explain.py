@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.options import broker_log_options, history_options, option, output_option, typed
-from agent.cli.output import bold, echo, echo_text, print_value, warn
+from agent.cli.output import MIN_TEXT_WIDTH, bold, echo, echo_text, print_value, warn
 from agent.cli.query import Query, pass_query
 
 if TYPE_CHECKING:
     from agent.kafka.source.brokerlog import BrokerLogs
     from agent.presentation.narrative.explain import Story
-
-MIN_TEXT_WIDTH = 20
-"""Cells of a text at the least: a narrower terminal breaks lines by itself."""
 
 
 @click.command()

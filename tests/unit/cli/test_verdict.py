@@ -17,7 +17,7 @@ from agent.persistence.export.parquet_sink import ParquetSink
 from agent.serving.rollouts import find_rollouts
 from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, UNTIL_MS, events, records
 from tests.unit.analyzers.story import Story
-from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.core.shadow.build import run_of
 from tests.unit.presentation.narrative.golden import histories
 from tests.unit.presentation.schemas.strict import validators
@@ -54,6 +54,16 @@ def test_the_exit_code_is_the_verdict(story: str, code: int) -> None:
     assert (result.exit_code, result.stderr) == (code, "")
     assert lines(result)[0].startswith(f"{STORIES[story].expected}: the rollout of `{GROUP}`, found by the turnover")
     assert len(lines(result)) < 24, "one screen"
+
+
+@pytest.mark.usefixtures("process")
+def test_a_terminal_that_is_narrower_than_what_stands_before_the_texts(tmp_path: Path) -> None:
+    path = tmp_path / "log.ndjson"
+    path.write_text(log("clean eager"), encoding="utf-8")
+    text, code = on_terminal("verdict", GROUP, "--from", path, "--no-whatif", columns=20)
+    assert code == 0
+    told = verdict("clean eager", "--no-whatif").stdout.partition("\n\n")[2].partition("\n\n")[0]
+    assert " ".join(told.split()) in " ".join(text.split())
 
 
 def test_an_earlier_rollout_is_told_by_its_number() -> None:
