@@ -20,10 +20,10 @@ from agent.cli.agent_client import AgentClient
 from agent.cli.answers import Answers, SourceAway, SourceNotReady
 from agent.cli.data_source import check_source_options, source_errors_reported
 from agent.cli.options import AGENT_OPTIONS, SOURCES, choose_analyzers, exactly_one_of, librdkafka_config, typed
-from agent.cli.output import bold, echo, warn
+from agent.cli.output import bold, echo, line_text, warn
 from agent.cli.reading import partitions_of_group
 from agent.cli.tables import Column, row_line
-from agent.cli.text import cell, json_text
+from agent.cli.text import cell
 from agent.common.clock import now_ms
 from agent.core.queries import GroupQueries, Health, JsonObject, Timeline
 
@@ -71,7 +71,7 @@ class RowPrinter:
         """Print them, at once."""
         if self._output == "ndjson":
             for row in rows:
-                echo(json_text(row))
+                echo(line_text(row))
             return
         texts = [[cell(row.get(key)) for key in self._columns] for row in map(self._shown, rows)]
         if self._widths is None:

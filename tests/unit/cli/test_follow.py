@@ -41,8 +41,8 @@ class Live:
 class Following:
     """A command that goes on, and what it printed."""
 
-    def __init__(self, *arguments: object) -> None:
-        self.process = spawn(*arguments, "--follow", "--interval", "0.1")
+    def __init__(self, *arguments: object, **env: str) -> None:
+        self.process = spawn(*arguments, "--follow", "--interval", "0.1", env=env)
         self._lines: dict[str, queue.Queue[str]] = {"stdout": queue.Queue(), "stderr": queue.Queue()}
         self._threads = [
             threading.Thread(target=self._pump, args=(name, getattr(self.process, name))) for name in self._lines
@@ -72,8 +72,8 @@ class Following:
 
 
 @contextmanager
-def following(*arguments: object) -> Iterator[Following]:
-    it = Following(*arguments)
+def following(*arguments: object, **env: str) -> Iterator[Following]:
+    it = Following(*arguments, **env)
     try:
         yield it
     finally:
@@ -122,6 +122,17 @@ def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
         assert it.end(signal.SIGINT) == 130
         assert it.left("stderr") == []
     assert lag.left("stdout") == found.left("stdout") == []
+
+
+@pytest.mark.usefixtures("process")
+def test_a_name_that_the_outputs_encoding_does_not_have() -> None:
+    live = Live()
+    live.add(b.new_group("gr\u00fcn"))
+    with (
+        serving(live.replayed) as url,
+        following("groups", "--agent", url, "-o", "ndjson", PYTHONIOENCODING="ascii") as groups,
+    ):
+        assert json.loads(groups.line())["group"] == "gr\u00fcn"
 
 
 class LosesTouch(Replayed):
