@@ -130,7 +130,8 @@ def _follow(
                 no_such_group(answers, group)
             return  # deleted meanwhile, and long forgotten
         new = filter(is_wanted, seen.only_new(past.events))
-        newest_ms = max([newest_ms or 0, *(event["at_ms"] for event in past.events)])
+        # What a broker dated ahead must not keep what comes next from being asked for.
+        newest_ms = min(max([newest_ms or 0, *(event["at_ms"] for event in past.events)]), answers.now_ms)
         lines.print(_rows(query, new))
 
     query.follow(poll, group)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agent.common.clock import now_ms
 from agent.core.queries import Health
 from agent.serving.server import WebServer, serving
 from tests.unit.cli.running import SEGMENTS, kshadow, spawn
@@ -32,9 +33,9 @@ class Live:
         self.log = Log()
         self.replayed = Replayed([])
 
-    def add(self, *batch: b.Pair) -> None:
+    def add(self, *batch: b.Pair, after_ms: int = b.STEP_MS) -> None:
         before = len(self.log.records)
-        self.log.add(*batch)
+        self.log.add(*batch, after_ms=after_ms)
         self.replayed.state.replay_batch(run_of(self.log.records[before:]))
 
 
@@ -122,6 +123,21 @@ def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
         assert it.end(signal.SIGINT) == 130
         assert it.left("stderr") == []
     assert lag.left("stdout") == found.left("stdout") == []
+
+
+@pytest.mark.usefixtures("process")
+def test_what_comes_after_an_event_that_is_dated_ahead() -> None:
+    live = Live()
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    ahead_ms = 3_600_000
+    live.add(generation(2, "m-1", "m-2"), after_ms=now_ms() + ahead_ms - live.log.now_ms)
+    with (
+        serving(live.replayed) as url,
+        following("timeline", "g", "--agent", url, "-o", "ndjson", "--event", "rebalance") as events,
+    ):
+        assert [json.loads(events.line())["generation"] for _ in range(2)] == [1, 2]
+        live.add(generation(3, "m-2"), after_ms=-ahead_ms)
+        assert json.loads(events.line())["generation"] == 3
 
 
 @pytest.mark.usefixtures("process")
