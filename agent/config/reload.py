@@ -183,12 +183,19 @@ class Reloader:
 
     def _has_changed(self) -> bool:
         """Whether there is new content that has settled. What a pipe held is read."""
-        if self._path.is_fifo():
+        if self._is_pipe():
             return False
         content = self._content_digest()
         settled = content == self._last_digest
         self._last_digest = content
         return settled and content != self._applied_digest
+
+    def _is_pipe(self) -> bool:
+        """Not what cannot be looked at now, such as on a file server that is away: the thread outlives that."""
+        try:
+            return self._path.is_fifo()
+        except OSError:
+            return False
 
     def _content_digest(self) -> bytes | None:
         try:
@@ -198,7 +205,7 @@ class Reloader:
 
     def reload(self, *, quietly: bool = False) -> bool:
         """Read the file and apply what can be; whether it was a good one. `quietly`: say nothing of no change."""
-        if self._path.is_fifo():
+        if self._is_pipe():
             log.error("reload: %s is a pipe, which is read once; the settings stay as they were", self._path)
             self._status = ReloadStatus(False, self._status.last_success_s)
             return False

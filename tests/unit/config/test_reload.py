@@ -154,6 +154,24 @@ def test_a_file_that_goes_away_is_refused_once(tmp_path: Path, caplog: pytest.Lo
     assert applied.calls == [], "it came back as it was"
 
 
+def test_a_file_that_cannot_be_looked_at_for_a_while(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As on a file server that is away; here a link leads to a name that is too long for any file."""
+    applied = Applied()
+    mount, next_one = tmp_path / "mount", tmp_path / "next"
+    for name, text in (("a", START), ("b", START.replace("5", "6"))):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name / "k.yaml", text)
+    mount.symlink_to("a")
+    with running(made(mount / "k.yaml", applied)) as reloader:
+        next_one.symlink_to("x" * 300)
+        next_one.replace(mount)
+        until(lambda: not reloader.status().success)
+        assert "cannot be read: File name too long" in caplog.text
+        next_one.symlink_to("b")
+        next_one.replace(mount)
+        until(lambda: applied.series == [6])
+
+
 def test_half_a_file_is_none(tmp_path: Path) -> None:
     """What is there at one look and not at the next is not read."""
     applied = Applied()
