@@ -293,6 +293,7 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
     from agent.common.clock import now_ms
     from agent.tools.spark_submit.paths import local
 
+    check_days(since, until)
     path = str(ctx.params[exactly_one_of(ctx, "history", "rollups")])
     if (here := local(path)) is None:
         raise click.UsageError(f"{path}: expected a local directory for Parquet files, got another")

@@ -173,6 +173,7 @@ def test_at_the_prompt(history: Path) -> None:
         ((), "exactly one of --history, --rollups is needed"),
         (("--rollups", history / "x"), "of rollups, there is none"),
         (("--history", "s3a://bucket/history"), "expected a local directory for Parquet files"),
+        (("--history", history, "--since", "2026-07-07", "--until", "2026-07-06"), "ends before it begins"),
     ):
         refused = kshadow("spark", "compact", *arguments)
         assert refused.exit_code == 2
