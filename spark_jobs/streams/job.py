@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from agent.config.values import Address, parse_address
-from agent.history.parquet_directory import ParquetDirectory
+from agent.history.parquet_directory import ENDING, ParquetDirectory
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.encoded_event import MAX_MESSAGE_BYTES
@@ -270,7 +270,9 @@ def history_files(spark: SparkSession, place: str, most_files: int) -> DataFrame
     if is_delta(spark, place):
         # What is replaced there, by a second backfill, was read already.
         return conformed(read.format("delta").option("skipChangeCommits", "true").load(place), FILES)
-    return read.schema(FILES).option("basePath", place).parquet(literal(place))
+    # What else somebody leaves beside them is not read, as it is not on one machine.
+    read = read.option("basePath", place).option("pathGlobFilter", f"*{ENDING}")
+    return read.schema(FILES).parquet(literal(place))
 
 
 def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:

@@ -51,6 +51,13 @@ def test_what_is_merged_after_the_stream_has_read_the_day_is_read_too(spark: Spa
     assert "e2" in read(spark, history, checkpoint)
 
 
+def test_a_note_beside_the_files_ends_no_stream(spark: SparkSession, tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    tell(history, [0])
+    (history / "date=2026-07-06" / "note.txt").write_text("rolled up anew on Monday", encoding="utf-8")
+    assert read(spark, history, tmp_path / "checkpoint") == {"e0"}
+
+
 def test_a_batch_whose_files_were_merged_before_it_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
     history, checkpoint = tmp_path / "history", tmp_path / "checkpoint"
     tell(history, range(3))
