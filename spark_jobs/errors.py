@@ -150,6 +150,11 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         " anew",
     ),
     (
+        r"INVALID_PARTITION_VALUE\] Failed to cast value '([^\n]*?)' to data type \"DATE\"",
+        JobError,
+        "date={0}: expected a directory of a day, such as date=2026-11-21: move it out of the history",
+    ),
+    (
         r"FileNotFoundException: ([^\n]*?) \((Permission denied|Read-only file system)\)",
         Unreachable,
         "{0}: {1}: expected that this user may read and write there",

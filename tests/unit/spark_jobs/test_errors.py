@@ -118,6 +118,13 @@ from tests import DATA
             1,
             "Spark gave up: OverflowError: too large",
         ),
+        # A day that was moved aside
+        (
+            "[INVALID_PARTITION_VALUE] Failed to cast value '2026-07-06.bak' to data type \"DATE\" for partition"
+            " column `date`. Ensure the value matches the expected data type for this partition column.",
+            2,
+            "date=2026-07-06.bak: expected a directory of a day, such as date=2026-11-21: move it out of the history",
+        ),
         # A record of a time that Spark does not know
         (
             "Caused by: java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact\n"
