@@ -31,6 +31,7 @@ from agent.history.opening import (
     clocks_of,
     dates_of,
     duckdb_type_of,
+    is_delta,
     local_path,
     open_tables,
     read_schema,
@@ -114,6 +115,7 @@ def roll_up(
     target = local_path(out)
     if target is None:
         raise HistoryError(f"--out {out}: expected a path of this machine; kshadow spark rollup writes elsewhere")
+    _check_apart(history, out, target)
     whose = " ".join(sorted(path if local_path(path) is None else os.path.abspath(path) for path in history))
     directory = ParquetDirectory(target, tuple(ROLLED_UP))
     with ExitStack() as stack:
@@ -135,6 +137,14 @@ def roll_up(
         except OSError as error:
             raise error_of(error, "" if error.filename else out) from None
     return RolledUp(believed, left_out, within, counts, still_open)
+
+
+def _check_apart(history: Sequence[str], out: str, target: Path) -> None:
+    """Raises `HistoryError` for an output within a history of files, where all are taken for events."""
+    for path in history:
+        here = local_path(path)
+        if here is not None and not is_delta(path) and target.resolve().is_relative_to(here.resolve()):
+            raise HistoryError(f"--out {out}: expected a directory outside of --history {path}")
 
 
 def _replaced(within: Range) -> Replaces:

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from agent.history.parquet_directory import DELTA_LOG
 from agent.kafka.source.ndjson import is_ndjson
 from agent.kafka.source.segments import discover
 from agent.tools.spark_submit.errors import SubmitError
@@ -102,6 +103,11 @@ def check_paths(job: Job) -> None:
                 raise SubmitError(f"{option} {here}: expected a file for the page, got a directory")
         elif here.exists() and not here.is_dir():
             raise SubmitError(f"{option} {here}: expected a directory, or none yet, got a file")
+        elif option == "--out":
+            for of_read, there in _local_paths(job, {"history": "--history"}):
+                # In a directory of files all are taken for events.
+                if not (there / DELTA_LOG).is_dir() and here.resolve().is_relative_to(there.resolve()):
+                    raise SubmitError(f"{option} {here}: expected a directory outside of {of_read} {there}")
 
 
 def _local_paths(job: Job, options: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

@@ -232,6 +232,9 @@ def test_refusals(place: Place, tmp_path: Path) -> None:
     assert refused("rollup", "--history", place.history, "--out", "s3a://b/x") == (
         "--out s3a://b/x: expected a path of this machine; kshadow spark rollup writes elsewhere"
     )
+    for out in (place.history, place.history / "rollups"):
+        said = refused("rollup", "--history", place.history, "--out", out)
+        assert said == f"--out {out}: expected a directory outside of --history {place.history}"
     (tmp_path / "empty").mkdir()
     assert "expected history events, got none" in refused(
         "rollup", "--history", tmp_path / "empty", "--out", tmp_path

@@ -87,6 +87,7 @@ def test_the_modules_are_there(job: Job) -> None:
         (Backfill(out="o", archives=("nothing",)), "--archive nothing: expected a file or directory, there is none"),
         (Rollup(out="o", history=("dir", "nothing")), "--history nothing: expected a file or directory"),
         (Rollup(out="file", history=("dir",)), "--out file: expected a directory"),
+        (Rollup(out="dir/x", history=("dir",)), "--out dir/x: expected a directory outside of --history dir"),
         (Report(rollups="nothing", out="o"), "--rollups nothing: expected a file or directory"),
         (Report(rollups="dir", out="dir"), "--out dir: expected a file for the page, got a directory"),
         (Report(rollups="dir", out="o", summary="file"), "--summary file: expected a directory"),
@@ -116,6 +117,9 @@ def test_places_that_will_do(tmp_path: Path) -> None:
     check_paths(Backfill(out=str(tmp_path), paths=(str(SEGMENTS),), archives=(remote,)))
     check_paths(Rollup(out=remote, history=(remote,)))
     check_paths(Report(rollups=remote, out=remote, summary=remote, what_if=remote))
+    (tmp_path / "history").mkdir()
+    check_paths(stream(tmp_path, reads="history", history=str(tmp_path / "history")))
+    (tmp_path / "_delta_log").mkdir()
     check_paths(stream(tmp_path, reads="history", history=str(tmp_path)))
 
 
