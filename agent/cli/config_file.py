@@ -69,12 +69,12 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     """A file of options by name. Raises `ValueError`."""
     import yaml
 
-    from agent.common.bounded_yaml import BoundedLoader, yaml_problem
+    from agent.common.bounded_yaml import TextLoader, yaml_problem
 
     try:
         if path.resolve().is_fifo():
             warn(f"{path}: a pipe: waiting for whoever writes into it")
-        settings = yaml.load(path.read_text(encoding="utf-8"), BoundedLoader)
+        settings = yaml.load(path.read_text(encoding="utf-8"), TextLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(yaml_problem(error)) from None
     except OSError as error:
@@ -317,7 +317,7 @@ class _YamlTexts:
         return _each(self.text_of, value if isinstance(value, list) else [value])
 
     def text_of(self, value: Any) -> str:
-        """A scalar as the command line would have it. YAML makes a number of `1` and a truth of `no`."""
+        """A scalar as the command line would have it. YAML makes a truth of `no`."""
         from agent.config.secrets import resolve_reference
 
         text = resolve_reference(value, os.environ, self._directory)

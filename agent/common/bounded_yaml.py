@@ -54,6 +54,16 @@ class BoundedLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class TextLoader(BoundedLoader):
+    """Leaves numbers and dates as they are written: a name or a password of digits is not to be another one."""
+
+
+TextLoader.yaml_implicit_resolvers = {
+    first: [it for it in resolvers if it[0].rpartition(":")[2] not in ("int", "float", "timestamp")]
+    for first, resolvers in BoundedLoader.yaml_implicit_resolvers.items()
+}
+
+
 def _characters(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
     """How many a node stands for; `known` has those that were looked at, None while one is being looked at."""
     if node in known:

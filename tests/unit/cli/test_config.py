@@ -245,7 +245,7 @@ clusters:
         "clusters: eu: cluster: the name of a cluster is its key",
         "clusters: eu: snapshots: expected a topic's name",
         "clusters: expected a name of at most 100 letters",
-        "clusters: ap: expected options of run, got int",
+        "clusters: ap: expected options of run, got str",
         "clusters: af: allow-group: '/(/' is no regular expression",
         "clusters: af: deny-topic: no topic can be called 'a*'",
         "cluster eu: bootstrap-server is needed",

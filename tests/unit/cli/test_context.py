@@ -98,7 +98,7 @@ def test_refusals(here: Here, arguments: list[str], said: str) -> None:
         ("contexs: {}", "unknown key 'contexs'; did you mean 'contexts'?"),  # 2
         ("contexts: []\n", "no contexts"),  # 3: nothing, in another form
         ("contexts: [a]\n", "expected a map of names, got list"),  # 4
-        ("current: 5", "current: expected a name"),  # 5
+        ("current: [5]", "current: expected a name"),  # 5
         ("contexts: {a: {agnet: x}}", "a: unknown key 'agnet'; did you mean 'agent'?"),  # 6
         ("contexts: {a: {property: {ssl.key.password: hunter2}}}", "a: property ssl.key.password is a secret"),  # 7
         ("contexts: {a: {agent: h, agent: i}}", "stands there twice"),  # 8

@@ -51,6 +51,14 @@ def test_a_source_in_the_file_yields_to_one_on_the_command_line(tmp_path: Path) 
     assert kshadow("--config", path, "groups", "--from", SEGMENTS).exit_code == 0
 
 
+def test_names_that_yaml_takes_for_numbers(tmp_path: Path) -> None:
+    names = ["010", "0x10", "12:30:45", "1_000", "1.10", "2026-01-02"]
+    path = config(tmp_path, f"run: {{group: [{', '.join(names)}]}}\nproperty: {{sasl.username: 007}}\n")
+    rows = map(json.loads, lines(kshadow("--config", path, "config", "show", "-o", "ndjson")))
+    values = {row["option"]: row["value"] for row in rows}
+    assert (values["group"], values["property"]) == (names, {"sasl.username": "007"})
+
+
 # 1-5: an option that may come several times.
 @pytest.mark.parametrize("text", ["group: ads-eos", "group: [ads-eos]", "replay: {group: ads-eos}"])
 def test_repeated_options(tmp_path: Path, text: str) -> None:
@@ -83,7 +91,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
         ),  # 2
         ("groups: {listen: ':1'}", "groups: unknown key 'listen'"),  # 3: another command has it
         ("nosuch: {output: json}", "unknown key 'nosuch'"),  # 4: no such command
-        ("decode: 5", "decode: expected a section of options, got 5"),  # 5
+        ("decode: 5", "decode: expected a section of options, got '5'"),  # 5
         ("[a, b]", "expected options by name, got list"),  # 6
         ("a: [1\nb: hunter2", "line 2, column 2: expected YAML: expected ',' or ']', but got ':'\n"),  # 7
         ("output: xml", "output: 'xml' is not one of"),  # 8: a value that the option does not take
