@@ -23,6 +23,7 @@ from agent.history.errors import NO_HISTORY, HistoryError
 from agent.history.input_schema import check_newest
 from agent.history.opening import Bounds, View, clocks_of, open_tables
 from agent.history.planning import no_events
+from agent.history.report.queries.views import LAST_MS
 from agent.history.rolling import AHEAD_MS
 from agent.history.rollup_reducer import TOLD, TOLD_AGAIN_MS, Rank, rank
 from agent.persistence.export.arrow import HISTORY, date_of
@@ -47,7 +48,7 @@ PORTION = 1_000
 @contextmanager
 def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
     """Of a table of history, of days up to a time. Raises `HistoryError`."""
-    days = Bounds(None, None if until_ms is None else date_of(until_ms))
+    days = Bounds(None, None if until_ms is None else date_of(min(until_ms, LAST_MS)))
     view = View("history", None, NO_HISTORY, needed=NEEDED, compared=COMPARED)
     clock_ms = max(known_until(clocks_of(path, warn)).values(), default=0)
     if until_ms is not None:

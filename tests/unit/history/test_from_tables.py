@@ -76,6 +76,11 @@ def test_a_timeline_is_that_of_the_records(place: Place) -> None:
     assert 0 < len(part) < len(expected)
 
 
+def test_a_time_after_the_last_that_has_a_date_bounds_nothing(place: Place) -> None:
+    asked = ("timeline", place.group, "--from", place.history, "-o", "json")
+    assert kshadow(*asked, "--until", 10**16).stdout == kshadow(*asked).stdout != "[]\n"
+
+
 def test_findings_are_those_that_were_found(place: Place) -> None:
     bounds = ("--since", "2026-07-06")
     assert rows("findings", "--from", place.history, *bounds) == rows("findings", "--from", place.records, *bounds)
