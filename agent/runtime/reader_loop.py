@@ -226,12 +226,8 @@ class ReaderLoop(BackgroundThread):
                 self._lookahead.clear()
                 with self._exclusive:
                     deduplicator.forget()
-                    known = list(self._state.partitions)
-                    for partition in known:
+                    for partition in list(self._state.partitions):
                         self._state.forget(partition)
-                if isinstance(notice, GroupsBegunAnew) and self._parts.checkpointer is not None:
-                    for partition in known:
-                        self._parts.checkpointer.log_cut(partition)
 
     def _export(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""

@@ -29,19 +29,28 @@ def emptied() -> Log:
     return Story().change(["a", "b"]).work(20).change(leave=["a", "b"]).log
 
 
+CLASSIC = [b.new_group(), b.classic_group(1, b.member("a-1", {"t": [0]}))]
+CONSUMER = [b.c_member("a-1"), b.c_epoch(2), b.c_target_epoch(2), b.c_current("a-1", 2, {"t": [0]})]
+CONSUMER_LEFT = [*(b.tombstone(kind, "a-1") for kind in (8, 7, 5)), b.c_epoch(3), b.c_target_epoch(3)]
+
+
 @pytest.mark.parametrize(
-    "members",
+    ("members", "left", "days"),
     [
-        [b.new_group(), b.classic_group(1, b.member("a-1", {"t": [0]}))],
-        [b.c_member("a-1"), b.c_epoch(2), b.c_target_epoch(2), b.c_current("a-1", 2, {"t": [0]})],
+        (CLASSIC, [], 0),
+        (CONSUMER, [], 0),
+        (CLASSIC, [b.classic_group(2)], 8),
+        (CONSUMER, CONSUMER_LEFT, 8),
+        ([], [], 8),
     ],
-    ids=["classic", "consumer"],
+    ids=["classic", "consumer", "empty-classic", "empty-consumer", "simple"],
 )
-def test_offsets_that_are_deleted_by_the_thousand(members: list[Pair]) -> None:
+def test_offsets_that_are_deleted_by_the_thousand(members: list[Pair], left: list[Pair], days: int) -> None:
     """As with a group or a large topic, and when those of an empty group expire."""
     log, positions = Log().add(*members), range(8_000)
     log.add(*(b.commit("t", it, 5, at_ms=log.now_ms, version=4, id_of_topic=b.topic_id("t")) for it in positions))
-    log.add(*(b.uncommit("t", it) for it in positions), after_ms=600_000)
+    log.add(*left)
+    log.add(*(b.uncommit("t", it) for it in positions), after_ms=600_000 + days * DAY * 1000)
     diagnosis = PartitionDiagnosis(PartitionMirror(log.partition), select_analyzers().makes)
     began = time.process_time()
     out = diagnosis.replay_batch(b.run_of(log.records))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,6 @@ from agent.kafka.admin_api.answers import (
 )
 from agent.kafka.admin_api.child import monotonic_ms
 from agent.kafka.admin_api.sampled_reader import SampledReader
-from agent.persistence.snapshot.directory_store import DirectoryStore
-from agent.persistence.snapshot.store import SnapshotStore
 from agent.runtime.parts import AgentOptions, build_parts
 from agent.runtime.reader_loop import ReaderLoop
 from analyzers.registry import select_analyzers
@@ -175,15 +172,15 @@ def test_after_this_process_stood_still_groups_are_to_be_listed_again(monkeypatc
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_Agent]:
-    with _Agent(monkeypatch, tmp_path) as agent:
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Agent]:
+    with _Agent(monkeypatch) as agent:
         yield agent
 
 
 class _Agent:
     """An agent whose brokers answer from `script`, on a machine whose clock is ahead by `ahead_ms`."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms = 0
         self.script: dict[str, list[Any]] = {}
         monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process(self.script, *given))
@@ -197,7 +194,6 @@ class _Agent:
             settings=settings,
             analyzers=select_analyzers(),
             wall_s=lambda: clock.now_ms() / 1000,
-            open_store=lambda cluster_id: DirectoryStore(state),
         )
         self.parts = build_parts(options)
         self._loop = ReaderLoop(self.parts, lambda: None)
@@ -208,14 +204,6 @@ class _Agent:
 
     def __exit__(self, *_: object) -> None:
         self.parts.reader.close()
-
-    def keep(self) -> SnapshotStore:
-        """Have the state kept; where."""
-        checkpointer = self.parts.checkpointer
-        assert checkpointer is not None
-        assert checkpointer.save(self.parts.state.partitions, 0)
-        assert checkpointer._ledger.store is not None
-        return checkpointer._ledger.store
 
     def reads(self, is_so: Callable[[], bool]) -> None:
         """Read until it is so."""
@@ -242,12 +230,9 @@ def test_a_clock_that_was_ahead_for_a_while_does_not_hold_up_time_for_as_long(
     agent.reads(lambda: GROUP in agent.groups())
     agent.ahead_ms = 86_400_000
     agent.reads(lambda: (agent.groups()[GROUP] or 0) > clock.now_ms() - 60_000)
-    store, name = agent.keep(), f"partition-{shard_of(GROUP)}"
-    assert name in store.load([name])
     agent.ahead_ms, ahead = 0, agent.next_offset(GROUP)
     agent.reads(lambda: (agent.groups().get(GROUP) or clock.now_ms() + 60_000) <= clock.now_ms())
     assert sum("the clock of this machine went back by 1440 min" in it for it in caplog.messages) == 1
-    assert store.load([name]) == {}, "what was kept is dated ahead"
     assert agent.next_offset(GROUP) > ahead, "offsets ascend all the same"
     before_ms = agent.groups()[GROUP] or 0
     agent.reads(lambda: (agent.groups()[GROUP] or 0) > before_ms)
