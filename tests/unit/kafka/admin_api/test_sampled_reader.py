@@ -244,7 +244,7 @@ def test_a_clock_that_goes_back_a_little_loses_nothing(agent: _Agent, caplog: py
     agent.ahead_ms = -60_000
     agent.reads(lambda: agent.next_offset(GROUP) > offset)
     assert (agent.groups()[GROUP] or 0) >= (before_ms or 0)
-    assert caplog.messages == []
+    assert "went back" not in caplog.text
 
 
 def test_another_cluster_behind_the_same_address_begins_anew(agent: _Agent, caplog: pytest.LogCaptureFixture) -> None:
