@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -35,7 +35,12 @@ class Sizes:
     scrape_groups: int = 10_000
     scrapes: int = 5
     memory_groups: int = 10_000
-    """By that many groups of ten positions each the topic grows, twice."""
+    """By that many groups the topic grows, `memory_steps` times."""
+    memory_topics: int = 2
+    """Of each of these, of five partitions each."""
+    memory_steps: int = 2
+    memory_rounds: int = 5
+    """How often each position is committed: a broker of 1 GB loads 2 million commits again, 5 million it does not."""
     generate_groups: int = 2_000
     generate_records: int = 1_000_000
     settle_s: float = 5.0
@@ -59,6 +64,11 @@ class Sizes:
     def scrape_shape(self) -> Shape:
         """Ten positions a group; so many rounds that a tool which keeps a history of commits has one."""
         return Shape(topics=self.topics, topic_partitions=5, topics_of_a_group=2, rounds=5)
+
+    @property
+    def memory_shape(self) -> Shape:
+        """The same with other groups."""
+        return replace(self.scrape_shape, topics_of_a_group=self.memory_topics, rounds=self.memory_rounds)
 
 
 FULL = Sizes()
@@ -96,6 +106,10 @@ MILLION = Sizes(
     groups=20_000,
     rate=100_000,
     seconds=600.0,
+    memory_groups=20_000,
+    memory_topics=10,
+    memory_steps=1,
+    memory_rounds=2,
     settle_s=30.0,
     topics=1_000,
     topic_partitions=5,

@@ -10,17 +10,16 @@ from tests.harness.bench.measure import Usage
 from tests.harness.bench.report import Column, Table
 from tests.harness.bench.tools import Tool
 
-STEPS = 2
 UNIT = 100_000
 
 
 def memory(frame: Frame) -> Table:
     """Each tool is started anew at each size, reads everything, and answers one scrape."""
-    groups = frame.sizes.memory_groups
-    shape = frame.sizes.scrape_shape
+    groups, steps = frame.sizes.memory_groups, range(frame.sizes.memory_steps + 1)
+    shape = frame.sizes.memory_shape
     each = groups * shape.positions
     columns = [
-        *(Column(f"rss_{step}", f"RSS at {step * each:,}", 0) for step in range(STEPS + 1)),
+        *(Column(f"rss_{step}", f"RSS at {step * each:,}", 0) for step in steps),
         Column("slope_mb", "MB/100,000", 1),
         Column("pss_mb", "PSS MB", 0),
         Column("peak_mb", "peak MB", 0),
@@ -31,7 +30,7 @@ def memory(frame: Frame) -> Table:
     with frame.broker() as broker:
         servers = broker.bootstrap_servers
         ids = load.make_topics(servers, shape)
-        for step in range(STEPS + 1):
+        for step in steps:
             if step:
                 frame.fill(broker, ids, shape, range((step - 1) * groups, step * groups))
             for tool in frame.readers:
