@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,10 @@ def test_what_cannot_work_is_said_without_the_secret(
 def test_the_doctor_tells_of_a_login_that_fails(file: Path) -> None:
     """It ended with a traceback, also where the program that a cloud's kubeconfig names is not installed."""
     file.write_text(yaml.safe_dump(kubeconfig(tokenFile="/nowhere/token")))
-    (check,) = check_kubernetes(DoctorRequest({}, kubernetes=KubernetesSettings(enabled=True)))
+    # Tests with a browser leave a loop running in this thread.
+    with ThreadPoolExecutor(1) as own:
+        request = DoctorRequest({}, kubernetes=KubernetesSettings(enabled=True))
+        (check,) = own.submit(check_kubernetes, request).result()
     assert check.outcome is CheckOutcome.FAILED
     assert f"(context here of {file}): the login fails: Token file /nowhere/token not found" in check.found
 
