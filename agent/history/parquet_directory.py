@@ -72,6 +72,11 @@ _OLD_NUMBER = re.compile(r"-\d{5}")
 """Releases before the commit wrote `<label>-00000.parquet`: such a file is of the label, and replaced with it."""
 
 
+def is_among_files(place: Path, directory: Path) -> bool:
+    """Whether a place lies in a directory whose rows are in all files below it. A Delta table names its own."""
+    return not (directory / DELTA_LOG).is_dir() and place.resolve().is_relative_to(directory.resolve())
+
+
 class DataFile(NamedTuple):
     """A file of a table: `date` is the day as `2026-11-21`, None for one that lies in no folder of a day."""
 

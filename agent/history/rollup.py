@@ -31,12 +31,11 @@ from agent.history.opening import (
     clocks_of,
     dates_of,
     duckdb_type_of,
-    is_delta,
     local_path,
     open_tables,
     read_schema,
 )
-from agent.history.parquet_directory import DATE, OutputBusy, ParquetDirectory, Replaces, of_days
+from agent.history.parquet_directory import DATE, OutputBusy, ParquetDirectory, Replaces, is_among_files, of_days
 from agent.history.planning import (
     NOT_DATED,
     days_asked,
@@ -143,7 +142,7 @@ def _check_apart(history: Sequence[str], out: str, target: Path) -> None:
     """Raises `HistoryError` for an output within a history of files, where all are taken for events."""
     for path in history:
         here = local_path(path)
-        if here is not None and not is_delta(path) and target.resolve().is_relative_to(here.resolve()):
+        if here is not None and is_among_files(target, here):
             raise HistoryError(f"--out {out}: expected a directory outside of --history {path}")
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from agent.history.parquet_directory import DELTA_LOG
+from agent.history.parquet_directory import is_among_files
 from agent.kafka.source.ndjson import is_ndjson
 from agent.kafka.source.segments import discover
 from agent.tools.spark_submit.errors import SubmitError
@@ -105,8 +105,7 @@ def check_paths(job: Job) -> None:
             raise SubmitError(f"{option} {here}: expected a directory, or none yet, got a file")
         elif option == "--out":
             for of_read, there in _local_paths(job, {"history": "--history"}):
-                # In a directory of files all are taken for events.
-                if not (there / DELTA_LOG).is_dir() and here.resolve().is_relative_to(there.resolve()):
+                if is_among_files(here, there):
                     raise SubmitError(f"{option} {here}: expected a directory outside of {of_read} {there}")
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from pathlib import Path
 
+from tests.answering import answering_bytes
 from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.truth import Verdict
 
@@ -20,16 +19,5 @@ def test_a_verdict_shows_each_wording_of_an_event() -> None:
 
 def test_an_agent_that_is_killed_as_it_answers_has_not_answered(tmp_path: Path) -> None:
     """Else the thread that scrapes ends, and nothing is looked at from then on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        agent = AgentProcess(tmp_path, port=server.getsockname()[1])
-
-        def answer_in_part() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(65_536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
-
-        answering = threading.Thread(target=answer_in_part)
-        answering.start()
-        assert agent.groups(10.0) == set()
-        answering.join(10)
+    with answering_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n") as port:
+        assert AgentProcess(tmp_path, port=port).groups(10.0) == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import UNLISTED
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
+from tests.answering import answering_bytes
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
@@ -552,24 +552,12 @@ def test_staleness_of_another_kind_is_another_programs(field: str, value: object
 
 def test_what_is_no_web_server() -> None:
     """A broker's port, as one easily gets it wrong; and nobody at all."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-        def babble() -> None:
-            for _ in range(2):
-                connection, _ = listener.accept()
-                with connection:
-                    connection.recv(10_000)
-                    connection.sendall(b"\x00\x00\x00\x04\x1b[2J\n")
-
-        thread = threading.Thread(target=babble)
-        thread.start()
+    with answering_bytes(b"\x00\x00\x00\x04\x1b[2J\n", times=2) as port:
         for _ in range(2):
             result = kshadow("groups", "--agent", f"http://127.0.0.1:{port}")
             assert result.exit_code == 3
             assert f"no agent answers at http://127.0.0.1:{port}: " in result.stderr
             assert raw(result.stderr) == []
-        thread.join()
     result = kshadow("groups", "--agent", f"http://127.0.0.1:{port}")
     assert result.exit_code == 3
     assert "Connection refused; kshadow run starts one" in result.stderr
@@ -577,21 +565,11 @@ def test_what_is_no_web_server() -> None:
 
 def test_an_answer_that_is_none_and_broken_off() -> None:
     """As of a proxy whose agent goes away meanwhile."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-        def answer() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(10_000)
-                connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nno age")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        result = kshadow("groups", "--agent", url)
-        thread.join()
+    cut = b"HTTP/1.1 502 Bad Gateway\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nno age"
+    with answering_bytes(cut) as port:
+        result = kshadow("groups", "--agent", f"http://127.0.0.1:{port}")
     assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr == f"Error: {url}/api/v1/groups answered 502 Bad Gateway: nothing more\n"
+    assert result.stderr == f"Error: http://127.0.0.1:{port}/api/v1/groups answered 502 Bad Gateway: nothing more\n"
 
 
 def test_the_agent_itself_fits_the_protocol() -> None:
