@@ -127,11 +127,20 @@ class OffsetRequests:
                 out.failed += (place for place, _ in batch)
                 futures = {}
             outcome = OffsetOutcome.ANSWERED
+            unled: dict[PartitionId, KafkaError] = {}
             for it, future in futures.items():
                 try:
                     out.offsets[it.topic, it.partition] = future.result().offset
                 except KafkaException as error:
-                    outcome = _sort_error(out, (it.topic, it.partition), error.args[0])
+                    if error.args[0].code() == KafkaError._NOENT:
+                        unled[it.topic, it.partition] = error.args[0]
+                    else:
+                        outcome = _sort_error(out, (it.topic, it.partition), error.args[0])
+            # Where a client knows a leader of none of them, it says no more than that: also where it may see none of
+            # their topics, or none is there.
+            whys = self.topic_ids({topic for topic, _ in unled})[1] if unled else {}
+            for place, said in unled.items():
+                outcome = _sort_error(out, place, whys.get(place[0], said))
             if len(out.failed) > failed:
                 outcome, timeout_s = OffsetOutcome.FAILED, SHORT_S
                 given_up += len(out.offsets) == answered
@@ -140,18 +149,18 @@ class OffsetRequests:
                 break
         return out
 
-    def topic_ids(self, topics: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
-        """Topics' ids, and the topics that do not exist; those of which neither is known are in none of both.
+    def topic_ids(self, topics: Collection[str]) -> tuple[dict[str, bytes], dict[str, KafkaError]]:
+        """Topics' ids, and why others have none; those that were not asked for are in none of both.
 
         Brokers before 2.8 have no ids: then they are zero.
         """
         ids: dict[str, bytes] = {}
-        missing: set[str] = set()
+        errors: dict[str, KafkaError] = {}
         timeout_s, given_up = TIMEOUT_S, 0
         for batch in self._batches([topic for topic in topics if TOPIC_NAME.fullmatch(topic)], TOPICS):
             if given_up == MAX_FAILED_BATCHES:
                 break
-            answered = len(ids) + len(missing)
+            is_answered = False
             try:
                 futures = self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout_s)
             except KafkaException:
@@ -161,15 +170,15 @@ class OffsetRequests:
             for topic, future in futures.items():
                 try:
                     ids[topic] = _bytes(future.result().topic_id)
+                    is_answered = True
                 except KafkaException as error:
-                    outcome = OffsetOutcome.FAILED
-                    if error.args[0].code() in _MISSING:
-                        outcome = OffsetOutcome.MISSING
-                        missing.add(topic)
-            if len(ids) + len(missing) == answered:
+                    errors[topic] = error.args[0]
+                    outcome = _outcome_of(error.args[0])
+                    is_answered |= outcome is not OffsetOutcome.FAILED
+            if not is_answered:
                 timeout_s, given_up = SHORT_S, given_up + 1
             self.requests[outcome] += 1
-        return ids, missing
+        return ids, errors
 
     def _batches(self, items: Sequence[T], size: int = BATCH) -> Iterator[list[T]]:
         rest = iter(items)
@@ -177,18 +186,25 @@ class OffsetRequests:
             yield batch
 
 
+def _outcome_of(error: KafkaError) -> OffsetOutcome:
+    if error.code() in _MISSING:
+        return OffsetOutcome.MISSING
+    is_denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    return OffsetOutcome.DENIED if is_denied else OffsetOutcome.FAILED
+
+
 def _sort_error(out: OffsetAnswers, place: PartitionId, error: KafkaError) -> OffsetOutcome:
     """Put an error where it belongs."""
-    code = error.code()
-    if code in _MISSING:
-        out.missing.append(place)
-        return OffsetOutcome.MISSING
-    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        out.denied.add(place[0])
-        return OffsetOutcome.DENIED
-    out.failed.append(place)
-    out.errors[error.str()] += 1
-    return OffsetOutcome.FAILED
+    outcome = _outcome_of(error)
+    match outcome:
+        case OffsetOutcome.MISSING:
+            out.missing.append(place)
+        case OffsetOutcome.DENIED:
+            out.denied.add(place[0])
+        case _:
+            out.failed.append(place)
+            out.errors[error.str()] += 1
+    return outcome
 
 
 def _bytes(uuid: Any) -> bytes:

@@ -401,6 +401,11 @@ def test_a_topic_without_the_right(live: Live, caplog: pytest.LogCaptureFixture)
         said = [it for it in caplog.messages if "no lag in topics" in it]
         assert said == ["no lag in topics 'secret': ACL operation Describe on them is needed"]
         assert len(live.watch._suspended) == 1
+        # To who may see none of what it asks for, its client says only that it knows no leader.
+        for topic, note in (("secret", LagNote.TOPIC_DENIED), ("nowhere", LagNote.TOPIC_DELETED)):
+            alone = LagWatcher(live.conf, lambda topic=topic: {topic: {0: 4}})
+            assert alone.look(0.0)
+            assert alone.snapshot().topics[topic].absent is note
     finally:
         allowed = _filter(denied)
         live.admin.delete_acls([allowed])[allowed].result(20)
