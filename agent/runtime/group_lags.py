@@ -35,6 +35,9 @@ class GroupLags:
         known of a partition of the offsets topic what was committed lately, so no lag either. Raises
         `SourceMisconfigured`."""
         self._state, self._lock, self._shows_topic = state, lock, shows_topic
+        self.is_hidden = is_hidden
+        self._looked_at: set[int] = set()
+        """Partitions of which it was known what had been committed as the last look at the ends began."""
         self.watcher = None if interval_s is None else LagWatcher(conf, self._committed, interval_s, self._end_look)
         self.share_watcher = None
         if self.watcher is not None and with_shares:
@@ -74,6 +77,8 @@ class GroupLags:
         """What all groups have committed, a partition at a time."""
         with self._lock:
             mirrors = list(self._state.mirror.partitions.values())
+        if begin_look:
+            self._looked_at = {it.partition for it in mirrors if not self.is_hidden(it.partition)}
         for mirror in mirrors:
             with self._lock:
                 if begin_look:
@@ -84,7 +89,8 @@ class GroupLags:
     def _end_look(self, at_ms: int) -> None:
         with self._lock:
             for mirror in self._state.mirror.partitions.values():
-                mirror.offsets.end_look(at_ms)
+                if mirror.partition in self._looked_at:
+                    mirror.offsets.end_look(at_ms)
 
     def _committed(self) -> CommittedOffsets:
         shares: list[SharePosition] = []

@@ -259,7 +259,11 @@ def build_parts(options: AgentOptions) -> AgentParts:
         settings.lag.interval_s,
         shown.shows_topic,
         with_shares=settings.lag.share,
-        is_hidden=lambda partition: reader.is_stopped(partition) or partition in hiding(),
+        is_hidden=lambda partition: (
+            reader.is_stopped(partition)
+            or not reader.current_partitions.get(partition, True)
+            or partition in hiding()
+        ),
     )
     if lags.watcher is not None:
         state.diagnosis.set_lag_source(WatchedLags(lags.ends))

@@ -292,8 +292,8 @@ class AgentQueries(ServedQueries):
         lag: LagOf | None = None
         hiding, where = self._hiding(), view.coordinator_partition
         if self._lags.watcher is not None:
-            is_read = where not in hiding and not self._reader.is_stopped(where)
-            lag = lag_json(ends, clock.now_ms(), looked=looked, shares=shares) if is_read else unread_lag_json
+            is_known = not self._lags.is_hidden(where)
+            lag = lag_json(ends, clock.now_ms(), looked=looked, shares=shares) if is_known else unread_lag_json
         form = with_quarantined(with_stale(describe_json(view, shown, lag), hiding), self._quarantined())
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:

@@ -96,7 +96,7 @@ class ReaderHealth:
             raise SourceUnreachable(f"{self._topic}: expected leaders, none for partitions {leaderless}")
         ends = offsets_at(consumer, self._topic, progress, LATEST, PROBE_TIMEOUT_S)
         for partition, it in progress.items():
-            if self.error is not None:
+            if self.error is not None or it.error is not None:
                 it.catch_up(ends[partition])
             if it.check_stalled(ends[partition]) and not may_wait and it.error is None:
                 message = f"partition {partition}: expected records from {it.position} on, none come"

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -23,12 +24,15 @@ from confluent_kafka.admin import (
 
 from agent.common import clock
 from agent.core.end_offsets import Lag, LagNote
+from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.views import CommittedOffset
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID
 from agent.kafka.lag.asking import OffsetOutcome
 from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lowest_committed, topic_lags
 from agent.kafka.lag.watch import LagWatcher, fetch_end_offsets
 from agent.kafka.writer.topic import partition_count
+from agent.persistence.cluster_state import ClusterState
 from agent.presentation.json_views import lag_json
 from agent.runtime.agent import Agent
 from agent.runtime.group_lags import GroupLags
@@ -212,6 +216,29 @@ def test_a_group_that_is_behind_and_commits_on_is_never_told_to_be_at_the_end(li
         lags.watcher.stop()
     assert written > 2_000, "there is something that lag could be too low by"
     assert min(told) >= 160, told
+
+
+@ONCE
+def test_what_was_committed_while_nothing_was_read_is_no_lag(live: Live) -> None:
+    """Until the next look a group was behind by all that it had consumed while a right was missing."""
+    live.create("resumed")
+    live.write("resumed", 100)
+    state, hidden = ClusterState(), {0}
+    lags = GroupLags(state, Lock(), live.conf, 60.0, lambda _: True, with_shares=False, is_hidden=hidden.__contains__)
+    assert lags.watcher is not None
+
+    def read(at: int, committed: int) -> None:
+        key, value = commit_key("resumes", "resumed", 0), commit_value(committed, now_ms(), -1)
+        state.replay_batch(RecordBatch.of([RawRecord(0, at, now_ms(), key, value)]))
+
+    read(0, 10)
+    assert lags.watcher.look(time.monotonic())
+    read(1, 90)
+    hidden.clear()
+    assert lags.totals() == {"resumes": 10}
+    assert lags.watcher.look(time.monotonic())
+    read(2, 95)
+    assert lags.totals() == {"resumes": 10}, "as of the look again"
 
 
 def test_seconds(live: Live) -> None:

@@ -1,5 +1,7 @@
 """What of the live reader needs no broker: conversion, progress, properties, errors."""
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
@@ -123,6 +125,10 @@ class Brokers:
     def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         return [TopicPartition(it.topic, it.partition, self.stable[it.partition]) for it in places]
 
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+        led = dict.fromkeys(self.stable, SimpleNamespace(leader=1))
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=led)})
+
 
 @pytest.mark.parametrize(
     ("position", "fetched", "stable", "held_back", "is_read", "why"),
@@ -153,6 +159,17 @@ def test_the_ends_are_asked_for_at_once_where_it_matters():
     health.confirm_now()
     health.look(brokers, progress)
     assert health.held_back == {0: 9}
+
+
+def test_what_was_written_while_a_right_was_missing_is_caught_up_with():
+    """Where brokers answer what was asked, and refuse to give records: an agent was ready with all of it unread."""
+    health, progress = ReaderHealth("t", 30.0), {0: PartitionProgress(9, 9, 9), 1: PartitionProgress(5, 5, 5)}
+    progress[0].error = SourceDenied("no right", right="Read")
+    assert health.probe(Brokers({}, {0: 20, 1: 7}), progress, may_wait=False) == 2
+    progress[0].advance(15)
+    assert (progress[0].error, progress[0].is_current, progress[1].is_current) == (None, False, True)
+    progress[0].advance(20)
+    assert progress[0].is_current
 
 
 def test_what_a_connection_says_later_is_the_reason():
