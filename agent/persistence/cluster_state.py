@@ -251,6 +251,14 @@ class ClusterState:
         if self._members is not None:
             self._members.forget(partition)
 
+    def drop(self, partition: int) -> list[DiagnosisOutput]:
+        """`forget` a partition that goes on nowhere: the findings that close with it, in groups that are
+        remembered."""
+        diagnosis = self.diagnosis.partition(partition)
+        closed = [] if diagnosis is None else self._remembered(diagnosis.close())
+        self.forget(partition)
+        return closed
+
     def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
         """What is remembered of it, and counted."""
         remembered = self._remembered(outputs)

@@ -226,8 +226,9 @@ class ReaderLoop(BackgroundThread):
                 self._lookahead.clear()
                 with self._exclusive:
                     deduplicator.forget()
-                    for partition in list(self._state.partitions):
-                        self._state.forget(partition)
+                    closed = [it for number in self._state.partitions for it in self._state.drop(number)]
+                    self._export(closed)
+                self._notify(closed)
 
     def _export(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""

@@ -489,9 +489,13 @@ class PartitionDiagnosis:
         return out + self._judge(name, watched, watched.analyzers, context, changes)
 
     def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
-        """A group was deleted: its findings close."""
+        """A group is gone: its findings close."""
         del self._groups[name]
         return [self._finding(name, watched, analyzer, change) for analyzer, change in watched.close()]
+
+    def close(self) -> list[DiagnosisOutput]:
+        """All groups are dropped: their findings close."""
+        return [it for name, watched in list(self._groups.items()) for it in self._group_deleted(name, watched)]
 
     def end_loads(self) -> None:
         """The input has ended, and with it the window that is under way."""

@@ -10,14 +10,15 @@ import pytest
 
 from agent.common.pacing import STOOD_STILL_S
 from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, LagSettings, ReadSettings
-from agent.core.diagnosis.api import Analyzer, GroupContext, Verdict
+from agent.core.diagnosis.api import Analyzer, Finding, FindingState, GroupContext, Verdict
 from agent.core.record_time import UNKNOWN
+from agent.core.records import LogId
 from agent.core.shadow import mirror
 from agent.core.shadow.transitions import Transition
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, FetchedOffsets, ListedGroup, Refusal
 from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
-from agent.kafka.source.progress import PartitionProgress
+from agent.kafka.source.progress import GroupsBegunAnew, PartitionProgress, ReaderNotice, TopicRecreated
 from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
@@ -240,6 +241,29 @@ def test_of_a_group_that_a_reload_shows_again_all_is_told_that_happened_meanwhil
     assert queries.findings() == []
     states = [it.findings.get(group, {}) for it in parts.state.counts.partitions.values()]
     assert {is_open for it in states for is_open in it.values()} == {False}
+
+
+@pytest.mark.parametrize(
+    "notice", [GroupsBegunAnew("the clock went back"), TopicRecreated(LogId("c", "one"), LogId("c", "two"))]
+)
+def test_findings_of_groups_that_begin_anew_are_told_to_be_over(notice: ReaderNotice) -> None:
+    """In the history they stayed open for ever."""
+    told: list[Finding] = []
+    options = AgentOptions(
+        conf={"bootstrap.servers": "127.0.0.1:1"},
+        analyzers=select_analyzers(),
+        observe=lambda outputs: told.extend(it for it in outputs if isinstance(it, Finding)),
+    )
+    parts = build_parts(options)
+    loop = ReaderLoop(parts, lambda: None)
+    loop.has_caught_up = True
+    for run in of_path(SEGMENTS):
+        loop._apply(run, UNKNOWN)
+    opened = {(it.group, it.analyzer): it.state for it in told if it.group is not None}
+    assert set(opened.values()) == {FindingState.FIRING}
+    loop._handle_notice(notice)
+    assert {(it.group, it.analyzer): it.state for it in told} == dict.fromkeys(opened, FindingState.RESOLVED)
+    assert not parts.state.partitions
 
 
 @pytest.mark.parametrize(("lost", "said"), [(False, "given up"), (True, "lost")])
