@@ -261,9 +261,12 @@ class StalledConsumer(Analyzer):
 
     def look(self, look: LagLook, group: GroupContext) -> None:
         """Follow every position whose lag is known, and keep which are not OK."""
-        at_ms, settings, progress = look.at_ms, self.settings, self._progress_tracks.read()
-        since_ms = self._members_ms or 0
+        at_ms, settings, since_ms = look.at_ms, self.settings, self._members_ms or 0
         self._looked_ms = at_ms
+        if not look.lags:
+            self._stuck = {}
+            return
+        progress = self._progress_tracks.read()
         found: dict[TopicPartition, Status] = {}
         committed: Mapping[TopicPartition, PartitionTrack] | None = None
         positions, seen_ms = look.positions, look.seen_ms

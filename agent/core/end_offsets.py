@@ -195,6 +195,11 @@ class EndOffsets:
             return Lag(max(end - start, 0), seconds, at_least, LagNote.BELOW_LOG_START, held_back, start - offset)
         return Lag(end - offset, seconds, at_least, note, held_back)
 
+    def look_at(self, at_ms: int) -> int | None:
+        """Which look was the last by then; None: none was, or it was too long before."""
+        look = bisect_right(self.times_ms, at_ms) - 1
+        return None if look < 0 or at_ms - self.times_ms[look] > self.stale_ms else look
+
     def lags_at(
         self,
         places: Sequence[PartitionId],
@@ -206,9 +211,9 @@ class EndOffsets:
         """When the last look before `at_ms` was, and how many records commits, which are rows of these columns, were
         behind then: those of which it is known by the rules above. Whether a transaction is open, and which topic it
         is, is as of now."""
-        look = bisect_right(self.times_ms, at_ms) - 1
+        look = self.look_at(at_ms)
         out: dict[PartitionId, int] = {}
-        if look < 0 or at_ms - self.times_ms[look] > self.stale_ms:
+        if look is None:
             return at_ms, out
         column, seen_ms, stale_ms = self.columns[look], self.times_ms[look], self.stale_ms
         # All of it is gone through for each position of each group: what is looked up is looked up once.

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import accumulate
 from sys import intern
 from typing import Any, ClassVar, NamedTuple
@@ -565,15 +565,25 @@ class PartitionDiagnosis:
             ]
             if not wanting:
                 continue
-            columns = CommitColumns(*self._mirror.offsets.commit_columns(name))
-            seen_ms, lags = source.lags(name, columns, due_ms)
-            counts = self._mirror.offsets.commit_counts(name).values()
-            positions = dict(zip(columns.slots, map(Position, *columns[1:3], counts), strict=True))
-            if len(lags) < len(positions):
-                positions = {slot: position for slot, position in positions.items() if slot in lags}
+            commits = cache(partial(self._commits_of, name))
+            seen_ms, lags = source.lags(name, commits, due_ms)
+            positions = self._positions(name, commits(), lags) if lags else {}
             look = LagLook(due_ms, seen_ms, positions, lags)
             out += self._judge(name, watched, wanting, self._context_of(name, watched), look=look)
         return out
+
+    def _commits_of(self, name: str) -> CommitColumns:
+        return CommitColumns(*self._mirror.offsets.commit_columns(name))
+
+    def _positions(
+        self, name: str, commits: CommitColumns, lags: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, Position]:
+        """A group's positions, those whose lag is known."""
+        counts = self._mirror.offsets.commit_counts(name).values()
+        positions = dict(zip(commits.slots, map(Position, *commits[1:3], counts), strict=True))
+        if len(lags) == len(positions):
+            return positions
+        return {slot: position for slot, position in positions.items() if slot in lags}
 
     def _judge(
         self,

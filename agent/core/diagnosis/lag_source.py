@@ -26,6 +26,10 @@ class CommitColumns(NamedTuple):
     topic_ids: Sequence[bytes]
 
 
+ReadCommits = Callable[[], CommitColumns]
+"""Reads them, which takes time for each; a second time it takes none."""
+
+
 class KnownLags(NamedTuple):
     """Records behind, by position, as of `seen_ms` (epoch milliseconds); without those that are not known."""
 
@@ -40,8 +44,9 @@ class LagSource(Protocol):
     def since_ms(self) -> int | None:
         """From when on anything is known; None: nothing is."""
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
-        """How far these commits, which are the group's newest by `at_ms`, are behind as of then."""
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
+        """How far the group's newest commits by `at_ms` are behind as of then. Where nothing is known of then, as
+        while brokers are away, they need not be read."""
 
 
 class WatchedLags:
@@ -57,9 +62,12 @@ class WatchedLags:
         times_ms = self._ends().times_ms
         return times_ms[0] if times_ms else None
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         """By the last look at or before `at_ms`."""
-        return KnownLags(*self._ends().lags_at(*commits, at_ms))
+        ends = self._ends()
+        if ends.look_at(at_ms) is None:
+            return KnownLags(at_ms, {})
+        return KnownLags(*ends.lags_at(*commits(), at_ms))
 
 
 STALE_SAMPLES = 3
@@ -87,7 +95,7 @@ class SampledLags:
         gaps = [after - before for times in self._times_ms.values() for before, after in pairwise(times)]
         self._stale_ms = STALE_SAMPLES * median(gaps) if gaps else 0
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         """By the last sample whose ends were seen at or before `at_ms`."""
         times = self._times_ms.get(group, [])
         last = bisect_right(times, at_ms) - 1
@@ -100,7 +108,7 @@ class SampledLags:
             times[last],
             {
                 slot: max(ends[slot] - offset, 0) if slot in ends else 0
-                for slot, offset in zip(commits.slots, commits.offsets, strict=True)
+                for slot, offset in zip(*commits()[:2], strict=True)
                 if slot in ends or is_whole
             },
         )

@@ -7,7 +7,7 @@ import pytest
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
-from agent.core.diagnosis.lag_source import CommitColumns, KnownLags
+from agent.core.diagnosis.lag_source import KnownLags, ReadCommits
 from agent.core.inference.facts import Departure
 from agent.core.shadow.sampled import SeenMember
 from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
@@ -25,8 +25,8 @@ class FallingBehind:
 
     since_ms = T0
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
-        return KnownLags(at_ms, dict.fromkeys(commits.slots, 1_000 + (at_ms - T0) // 1_000))
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
+        return KnownLags(at_ms, dict.fromkeys(commits().slots, 1_000 + (at_ms - T0) // 1_000))
 
 
 def found(looks: Looks, analyzer: str, until_ms: int) -> list[Finding]:

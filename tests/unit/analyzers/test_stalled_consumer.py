@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from agent.core.diagnosis.api import Finding, FindingState, Severity
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
-from agent.core.diagnosis.lag_source import CommitColumns, KnownLags, SampledLags, WatchedLags
+from agent.core.diagnosis.lag_source import CommitColumns, KnownLags, ReadCommits, SampledLags, WatchedLags
 from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.views import Position
@@ -458,7 +459,7 @@ class Looks:
         self.since_ms = b.T0 + from_s * SECOND_MS
         self._ends, self._until_ms = ends, b.T0 + until_s * SECOND_MS
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         look_ms = min(at_ms // INTERVAL_MS * INTERVAL_MS, self._until_ms)
         history = EndOffsetHistory(INTERVAL_MS)
         ends = {("t", number): end((look_ms - b.T0) // SECOND_MS) for number, end in self._ends.items()}
@@ -712,7 +713,7 @@ def test_what_a_sample_does_not_name_is_not_behind_if_it_names_all() -> None:
     log = play(fleet(), 12, HALF_STOPS, each_s=10)
     (opened,) = findings(log, NAME, sampled(log, hundred_a_second))
     assert opened.numbers["stopped"] == 2
-    columns = CommitColumns([("t", 0), ("t", 1)], [5, 5], [0, 0], [b"", b""])
+    columns = partial(CommitColumns, [("t", 0), ("t", 1)], [5, 5], [0, 0], [b"", b""])
     sample = {"group": GROUP, "ends_ms": 1_000, "partitions": 2, "lag_partitions": 2}
     one = {**sample, "behind": [{"topic": "t", "partition": 0, "end": 9}]}
     later = {**one, "ends_ms": 2_000}
@@ -725,7 +726,7 @@ def test_what_a_sample_does_not_name_is_not_behind_if_it_names_all() -> None:
 
 
 def test_without_a_sample_nothing_is_known() -> None:
-    columns = CommitColumns([("t", 0)], [5], [0], [b""])
+    columns = partial(CommitColumns, [("t", 0)], [5], [0], [b""])
     old = {"group": GROUP, "type": "group_sample"}
     sample = {**old, "ends_ms": 1_000, "partitions": 1, "lag_partitions": 1, "behind": []}
     assert SampledLags([old], 100).since_ms is None

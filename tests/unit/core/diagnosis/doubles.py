@@ -21,7 +21,7 @@ from agent.core.diagnosis.api import (
 )
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.diagnosis.lag_source import CommitColumns, KnownLags
+from agent.core.diagnosis.lag_source import KnownLags, ReadCommits
 from agent.core.records import RawRecord
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.transitions import Rebalanced, Transition
@@ -109,8 +109,8 @@ class NothingBehind:
 
     since_ms = 0
 
-    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
-        return KnownLags(at_ms, dict.fromkeys(commits.slots, 0))
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
+        return KnownLags(at_ms, dict.fromkeys(commits().slots, 0))
 
 
 class Raises(Analyzer):

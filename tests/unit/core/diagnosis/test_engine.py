@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
 from agent.core.diagnosis.api import Analyzer, Finding
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.records import RecordBatch
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.transitions import Transition
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from tests.unit.core.diagnosis.doubles import (
     Consumes,
     LooksAtLag,
@@ -189,6 +191,26 @@ def test_looks_of_many_partitions_do_not_come_at_once() -> None:
     # A minute in which fifty partitions are looked at twice: nowhere more than twice as many as if all were even.
     seconds = Counter(times_ms // 1_000 for number in range(50) for times_ms in looked(number, [])[2:4])
     assert max(seconds.values()) <= 4
+
+
+def test_looks_at_times_of_which_nothing_is_known_read_no_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A thousand looks are due at once when brokers are back after a night.
+    which, made = keeping(LooksAtLag)
+    mirror, history, log = ClusterMirror(), EndOffsetHistory(30_000), committing(3)
+    diagnosis = ClusterDiagnosis(mirror, which)
+    history.add_high_watermarks({("t", 0): 10_000}, log.now_ms)
+    history.publish(log.now_ms)
+    diagnosis.set_lag_source(WatchedLags(lambda: history.snapshot))
+    diagnosis.replay_batch(run_of(log.records))
+    diagnosis.advance(log.now_ms + 5 * MINUTE)
+    known = len(made[0].times_ms)
+
+    def unread(group: str) -> NoReturn:
+        raise AssertionError(group)
+
+    monkeypatch.setattr(mirror.partition(log.partition).offsets, "commit_columns", unread)
+    diagnosis.advance(log.now_ms + 65 * MINUTE)
+    assert len(made[0].times_ms) - known == 120
 
 
 def test_an_analyzer_that_raises_is_dropped_for_its_group_and_told() -> None:
