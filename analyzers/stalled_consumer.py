@@ -129,7 +129,8 @@ class StalledConsumer(Analyzer):
         "long piece of work is a STOP, the first time; more than ten records of aborted transactions alone are lag "
         "that librdkafka never commits away. Where lag is not known and clients of several kinds share a group, one "
         "that commits what did not move speaks for all. Silent with need: where lag is not known and no client "
-        "commits what did not move (librdkafka), as nothing tells a stuck client from a topic without records; on a "
+        "commits what did not move (librdkafka), as nothing tells a stuck client from a topic without records; where "
+        "lag was known and nobody has committed since it is not, as while brokers are away; on a "
         "partition whose member moves on elsewhere and is behind there too, as it may come to it yet; on partitions "
         "that the group never committed; on what goes back and forth between two samples; on resets by an admin, "
         "with no member there; while rebalances come faster than half of `silent_after_s`; where this machine's "
@@ -328,6 +329,15 @@ class StalledConsumer(Analyzer):
         tracks = self._progress_tracks.read().items()
         return {slot: track.lag for slot, track in tracks if self._looked_ms - track.seen_ms < WINDOW_MS}
 
+    def _are_brokers_away(self, now_ms: int) -> bool:
+        """Whether nobody is known to have reached them since ends, which are watched, were seen last: no client of
+        the group has committed since."""
+        seen = [track.seen_ms for track in self._progress_tracks.read().values()]
+        if not seen or not self._is_fresh(now_ms):
+            return False
+        newest_ms = max(track.position.commit_ms for track in self._all_tracks().values())
+        return newest_ms < max(seen) + STALE_LOOKS * self.look_ms
+
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
 
@@ -375,6 +385,8 @@ class StalledConsumer(Analyzer):
         silent = self._silent(group.known_ms, wakes)
         if silent:
             lags = self._known_lags(group.now_ms)
+            if not lags and self._are_brokers_away(group.now_ms):
+                return {}
             silent = {slot: track for slot, track in silent.items() if slot not in lags}
         view = group.view if silent else None
         if view is None:

@@ -652,6 +652,15 @@ def test_lag_that_is_no_longer_known() -> None:
     assert [it.numbers["status"] for it in with_lag(same_log, same, until_s=660)] == ["STOP"]
 
 
+def test_nobody_commits_while_brokers_are_away() -> None:
+    """Ends were seen, and are not seen any more: as the agent, no client reaches the brokers."""
+    log = play(Log().add(stable()), 10, ALL_SAME)
+    away_s = (log.now_ms - b.T0) // 1000
+    back = play(idle(log, 1_200_000), 10, ALL_SAME)
+    assert with_lag(back, same, until_s=away_s - 15) == []
+    assert states(findings(back, NAME)) == [("firing", "warning"), ("resolved", "warning")]
+
+
 def test_a_source_that_falls_silent_is_of_no_account_after_some_looks() -> None:
     """As when an agent goes on from an image with an open finding, and watches no ends any more."""
     analyzer = StalledConsumer(SETTINGS)
