@@ -26,7 +26,6 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from agent.core.protocol.states import GroupState
-from agent.core.shadow.diff import owners_by_partition
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -132,9 +131,10 @@ class StalledConsumer(Analyzer):
         "commits what did not move (librdkafka), as nothing tells a stuck client from a topic without records; where "
         "lag was known and nobody has committed since it is not, as while brokers are away; on a "
         "partition whose member moves on elsewhere and is behind there too, as it may come to it yet; on partitions "
-        "that the group never committed; on what goes back and forth between two samples; on resets by an admin, "
-        "with no member there; while rebalances come faster than half of `silent_after_s`; where this machine's "
-        "clock is ahead of the brokers' by more than three looks at the ends."
+        "that the group never committed; on topics that the topology of a streams group names by a pattern; on what "
+        "goes back and forth between two samples; on resets by an admin, with no member there; while rebalances come "
+        "faster than half of `silent_after_s`; where this machine's clock is ahead of the brokers' by more than "
+        "three looks at the ends."
     )
     settings_class = StalledSettings
     settings: StalledSettings
@@ -300,7 +300,7 @@ class StalledConsumer(Analyzer):
         if view is None or view.state != GroupState.STABLE or not had_time:
             return {}
         clients = {member.member_id: member.client_id for member in view.members}
-        holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
+        holders = group.holders
         out: dict[TopicPartition, StuckPartition] = {}
         now_ms = group.now_ms
         busy = {holders.get(slot) for slot, track in tracks.items() if is_busy(track, now_ms, self.settings)}
@@ -396,7 +396,7 @@ class StalledConsumer(Analyzer):
             wakes.append(group.now_ms + UNSTABLE_RECHECK_MS)
             return {}
         clients = {member.member_id: member.client_id for member in view.members}
-        holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
+        holders = group.holders
         out: dict[TopicPartition, SilentPartition] = {}
         for slot, track in silent.items():
             holder = holders.get(slot)

@@ -106,6 +106,11 @@ class GroupContext(Protocol):
         """State, members and assignment; None if the group is gone. When it last committed is not in it."""
 
     @property
+    def holders(self) -> Mapping[TopicPartition, str]:
+        """By partition, the id of the member that reads it and commits it; empty if the group is gone. Of a Streams
+        group (KIP-1071), whose members have tasks, as its topology tells."""
+
+    @property
     def last_commit_ms(self) -> int | None:
         """When it last committed, of the offsets that it still keeps; None: not known, or it did not. It takes a look
         at each."""

@@ -96,6 +96,11 @@ class MirroredGroup:
         """
         return self.view_of(self.name)
 
+    @cached_property
+    def holders(self) -> Mapping[TopicPartition, str]:
+        """By partition, the id of the member that reads it."""
+        return {} if self.view is None else self._mirror.holders(self.view)
+
     @property
     def last_commit_ms(self) -> int | None:
         """When it last committed; None: not known, or it did not."""

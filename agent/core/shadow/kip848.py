@@ -538,10 +538,10 @@ class EpochGroup:
 
     def _activities(self, members: Iterable[Member], offsets: CommittedOffsets) -> dict[str, CommitActivity]:
         """By member id, what each committed."""
-        committing = map(self._as_committing, members)
+        committing = map(self.as_committing, members)
         return self._pace.commit_activities(self.name, committing, offsets, across_owners=True)
 
-    def _as_committing(self, member: Member) -> Member:
+    def as_committing(self, member: Member) -> Member:
         """The member with the partitions for which it commits as its assignment."""
         return member
 
@@ -811,7 +811,7 @@ class StreamsGroup(EpochGroup):
             for it in (() if value is None else value.subtopologies)
         }
 
-    def _as_committing(self, member: Member) -> Member:
+    def as_committing(self, member: Member) -> Member:
         """A task reads, and commits, its partition of each topic of its subtopology."""
         read: dict[str, set[int]] = {}
         for subtopology, tasks in member.assignment.items():

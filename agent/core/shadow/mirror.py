@@ -24,6 +24,7 @@ from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.states import GroupType
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.classic import FIRST_GENERATION, ClassicGroup
+from agent.core.shadow.diff import owners_by_partition
 from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE, ConsumerGroup, EpochGroup, ShareGroup, StreamsGroup
 from agent.core.shadow.offsets import CommittedOffsets, MovedPositions
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, LogPosition, OffsetsDeleted, Transition
@@ -514,6 +515,12 @@ class PartitionMirror:
         if self._origin_source is None:
             return view
         return replace(view, origins=dict(self.origins.joined.get(view.group, NOTHING)))
+
+    def holders(self, view: GroupView) -> dict[tuple[str, int], str]:
+        """By topic and partition, the id of the member of a group that reads it and commits it."""
+        group = self.groups.get(view.group)
+        members = map(group.as_committing, view.members) if isinstance(group, EpochGroup) else view.members
+        return owners_by_partition({it.member_id: it.assignment for it in members})
 
     def undated(self, name: str) -> Collection[tuple[str, int]]:
         """Positions of a group of which it is not known when they were committed: records tell of all."""

@@ -633,6 +633,15 @@ def test_a_group_on_its_way_does_not_stand() -> None:
     assert with_lag(idle(log, 900_000), hundred_a_second) == []
 
 
+def test_a_streams_group_whose_members_hold_tasks() -> None:
+    log = Log().add(b.k_topology(), b.k_member("m0-1"), b.k_member("m1-1"), b.k_epoch(2))
+    log.add(b.k_target("m0-1", {"0": [0, 1]}), b.k_target("m1-1", {"0": [2, 3]}), b.k_target_epoch(2))
+    log.add(b.k_current("m0-1", 2, {"0": [0, 1]}), b.k_current("m1-1", 2, {"0": [2, 3]}))
+    play(log, 10, ALL_KEEP_UP, each_s=10)
+    (opened,) = with_lag(play(log, 11, HALF_STOPS, each_s=10), hundred_a_second)
+    assert [opened.numbers[it] for it in ("status", "partitions", "clients")] == ["STOP", ["t-2", "t-3"], ["m1"]]
+
+
 def test_offsets_that_were_deleted_do_not_stand() -> None:
     log = play(fleet(), 12, HALF_STOPS, each_s=10)
     log.add(b.uncommit("t", 2), b.uncommit("t", 3))
