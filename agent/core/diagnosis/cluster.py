@@ -78,7 +78,8 @@ class ClusterDiagnosis:
         """Apply consecutive records of one partition: transitions and findings, in order. `context`: what is known of
         those that follow."""
         if not self._makes and not self.watches:
-            return [it for it in self.mirror.replay_batch(run) if it.is_event]
+            mirror, passes_over = self.mirror.partition(run.partition), self._on_failure is not None
+            return [it for it in mirror.replay_batch(run, passes_over=passes_over) if it.is_event]
         return self._diagnosis(run.partition).replay_batch(run, context)
 
     def _diagnosis(self, partition: int) -> PartitionDiagnosis:

@@ -132,13 +132,19 @@ class PartitionMirror:
         """Give the offsets what is no state of theirs."""
         self.offsets.moved = self.moved
 
-    def replay_batch(self, batch: RecordBatch) -> list[Transition]:
-        """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
+    def replay_batch(self, batch: RecordBatch, *, passes_over: bool = False) -> list[Transition]:
+        """Apply consecutive records of the partition; the same as `replay` of each, only faster. `passes_over`: one
+        that raises is passed over (`pass_over`)."""
         out: list[Transition] = []
         assert batch.partition == self.partition, "a batch belongs to one partition"
         index, end, in_bulk = 0, len(batch), True
         while index < end:
-            index, transitions = self.replay_until_transition(batch, index, end, in_bulk=in_bulk)
+            try:
+                index, transitions = self.replay_until_transition(batch, index, end, in_bulk=in_bulk)
+            except Exception as error:
+                if not passes_over or isinstance(error, MemoryError):
+                    raise
+                index, transitions = self.pass_over(batch, index, error), []
             in_bulk = not transitions
             out += transitions
         return out

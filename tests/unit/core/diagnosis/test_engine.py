@@ -241,8 +241,9 @@ def test_an_analyzer_that_raises_stops_who_did_not_ask_to_be_told() -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 100])
 @pytest.mark.parametrize("behind", [0, 2])
+@pytest.mark.parametrize("which", [chosen(Twice), NO_ANALYZERS])
 def test_a_record_that_raises_in_the_mirror_is_passed_over_and_told(
-    size: int, behind: int, monkeypatch: pytest.MonkeyPatch
+    size: int, behind: int, which: AnalyzerSelection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One would blind an agent for all groups. What else the log holds is as without it."""
     replay = ClassicGroup.replay
@@ -256,7 +257,7 @@ def test_a_record_that_raises_in_the_mirror_is_passed_over_and_told(
         return log.add(*(b.commit(partition=number, offset=len(log.records)) for number in range(3)), after_ms=1_000)
 
     def read(log: Log) -> tuple[ClusterDiagnosis, list[DiagnosisOutput]]:
-        diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice), on_failure=lambda failure: None)
+        diagnosis = ClusterDiagnosis(ClusterMirror(), which, on_failure=lambda failure: None)
         starts = range(0, len(log.records), size)
         return diagnosis, [it for at in starts for it in diagnosis.replay_batch(run_of(log.records[at : at + size]))]
 
@@ -279,7 +280,7 @@ def test_a_record_that_raises_in_the_mirror_is_passed_over_and_told(
     assert reject.at.offset == 2 + 3 * behind
     assert "a fault of its own: ZeroDivisionError: no such luck (test_engine.py, line " in str(reject.error)
     with pytest.raises(ZeroDivisionError):
-        diagnosed(log.records, chosen(Twice))
+        diagnosed(log.records, which)
 
 
 def test_without_analyzers_there_are_the_transitions_alone() -> None:
