@@ -720,7 +720,7 @@ def infer_epoch_departures(
     at_ms, seen_ms = bounded_ms(at_ms), {name: bounded_ms(it) for name, it in seen_ms.items()}
     others = _Stayed(stayed, at_ms)
     return {
-        member.member_id: _session_expired(member, at_ms)
+        member.member_id: _left_for_restart(member, at_ms, seen_ms.get(member.member_id), session)
         if member.member_id in expired
         else infer_kip848_departure(
             member,
@@ -736,9 +736,18 @@ def infer_epoch_departures(
     }
 
 
-def _session_expired(member: Member, at_ms: int) -> Departure:
-    evidence = {"kind": "static_member_expired", "member_id": member.member_id}
-    return Departure(member, Cause.SESSION_TIMEOUT, 1.0, evidence, at_ms)
+def _left_for_restart(member: Member, at_ms: int, seen_ms: int | None, session: SessionSetting | None) -> Departure:
+    """Its session runs on from its last heartbeat. Before that ends only an admin takes it out."""
+    usual, beat_ms = session or SessionSetting()
+    away_ms = usual if seen_ms is None else at_ms - seen_ms
+    if away_ms >= usual - beat_ms - P.log_time_tolerance_ms:
+        evidence: Evidence = {"kind": "static_member_expired", "member_id": member.member_id}
+        return Departure(member, Cause.SESSION_TIMEOUT, 1.0, evidence, at_ms)
+    evidence = {"kind": "static_member_away", "member_id": member.member_id, "away_ms": max(away_ms, 0)}
+    if session is None and away_ms >= P.kip848_shortest_session_timeout_ms - beat_ms:
+        evidence["candidates"] = sorted(map(str, (Cause.ADMIN_REMOVED, Cause.SESSION_TIMEOUT)))
+        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
+    return Departure(member, Cause.ADMIN_REMOVED, P.static_removal_confidence, evidence, at_ms)
 
 
 def infer_kip848_departure(

@@ -315,7 +315,8 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """An epoch was raised with nobody coming, going or resubscribing."""
 
     static_removal_confidence: float = 0.9
-    """A static member left by a LeaveGroup, which only an admin's client sends for it."""
+    """A static member left by a LeaveGroup, which only an admin's client sends for it; or, of a KIP-848 group, had
+    left for a restart and was removed before its session can have ended."""
 
     close_confidence: float = 0.97
     """A member left that had just committed, or was there for less than its poll timeout."""

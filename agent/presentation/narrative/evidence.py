@@ -329,6 +329,9 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     "static_member_expired": (
         "It had left for a restart (member epoch -2) and did not join again within its session timeout."
     ),
+    "static_member_away": _DurationSentence(
+        "away_ms", "It had left for a restart (member epoch -2), and was removed {} later."
+    ),
     "broker_log": _broker_log_sentence,
     "admin_api": _admin_api_sentence,
 }

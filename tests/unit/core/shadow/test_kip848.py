@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent.core.inference.external_evidence import KnownSessions
+from agent.core.inference.session_settings import SessionSetting
 from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE
+from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -261,19 +264,33 @@ def test_a_static_member_that_does_not_return_has_left() -> None:
     assert of(transitions, StaticMemberReplaced) == []
 
 
-# 1-5: how a static member went that left for a restart or did not, so long after its last commit.
+# 1-9: how a static member went that left for a restart or did not, so long after its last commit; the session is told
+# where it is one.
+USUAL = SessionSetting()
 STATIC_DEPARTURES = [
-    (1, "it left for a restart, and stayed away", True, 45_000, "session_timeout", "static_member_expired"),
-    (2, "however lately it had committed", True, 3_000, "session_timeout", "static_member_expired"),
-    (3, "it died", False, 45_000, "session_timeout", "commit_gap"),
-    (4, "it died where the broker's session timeout is 6 s", False, 6_200, "session_timeout", "commit_gap"),
-    (5, "it left for good (KIP-1092: member epoch -1)", False, 10, "member_left", "commit_gap"),
+    (1, "it left for a restart, and stayed away", True, None, 45_000, "session_timeout", "static_member_expired"),
+    (2, "its session had begun a heartbeat before", True, USUAL, 40_100, "session_timeout", "static_member_expired"),
+    (3, "nor is a short one over sooner", True, (6_000, 1_000), 5_100, "session_timeout", "static_member_expired"),
+    (4, "it stopped, and an admin took it out", True, USUAL, 3_000, "admin_removed", "static_member_away"),
+    (5, "before any session can be over", True, None, 500, "admin_removed", "static_member_away"),
+    (6, "a session of which nobody told may be over", True, None, 20_000, "unknown_departure", "static_member_away"),
+    (7, "it died", False, None, 45_000, "session_timeout", "commit_gap"),
+    (8, "it died where the broker's session timeout is 6 s", False, None, 6_200, "session_timeout", "commit_gap"),
+    (9, "it left for good (KIP-1092: member epoch -1)", False, None, 10, "member_left", "commit_gap"),
 ]
 
 
-@pytest.mark.parametrize(("number", "why", "for_restart", "gap_ms", "cause", "evidence"), STATIC_DEPARTURES)
+@pytest.mark.parametrize(
+    ("number", "why", "for_restart", "session", "gap_ms", "cause", "evidence"), STATIC_DEPARTURES
+)
 def test_how_a_static_member_went(
-    number: int, why: str, for_restart: bool, gap_ms: int, cause: str, evidence: str
+    number: int,
+    why: str,
+    for_restart: bool,
+    session: tuple[int, int] | None,
+    gap_ms: int,
+    cause: str,
+    evidence: str,
 ) -> None:
     log, script = static()
     for _ in range(20):
@@ -283,7 +300,9 @@ def test_how_a_static_member_went(
     if for_restart:
         log.add(*script.static_leave("a-1"), after_ms=0)
     log.add(*script.leave("a-1"), after_ms=gap_ms)
-    (left,) = of(log.replayed()[1], MemberLeft)
+    told = KnownSessions({} if session is None else {"consumer": SessionSetting(*session)})
+    mirror = PartitionMirror(log.partition, told)
+    (left,) = (it for record in log.records for it in mirror.replay(record) if isinstance(it, MemberLeft))
     assert left.inferred is not None
     assert (left.inferred.cause, left.inferred.evidence["kind"]) == (cause, evidence)
 

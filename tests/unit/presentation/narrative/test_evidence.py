@@ -155,6 +155,10 @@ DEPARTURES = [
         departed("session_timeout", m.gap("a", None, generation_lasted_ms=46_000, session_timeout_ms=None)),
         ["It had not committed; the generation lasted 46.0 s."],
     ),  # 15: KIP-848
+    (
+        departed("admin_removed", {"kind": "static_member_away", "member_id": "a-1", "away_ms": 3_000}),
+        ["It had left for a restart (member epoch -2), and was removed 3.0 s later."],
+    ),  # 16
 ]
 
 
