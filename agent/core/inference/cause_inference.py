@@ -8,7 +8,8 @@ cause, and `agent.core.inference.rebalance_posterior` what came first.
 
 Where the evidence does not reach, the answer is `unknown_departure` or `unknown`. Known weaknesses: a member without
 commits (idle partitions, commits disabled) leaves no gap; one that commits seldom may leave quietly at any gap; equal
-session and poll timeouts look alike; a member that an admin removed looks like one that left, unless it is static.
+session and poll timeouts look alike; a member that an admin removed looks like one that left, unless it is static and
+had not just committed.
 """
 
 from __future__ import annotations

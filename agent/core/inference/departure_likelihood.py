@@ -169,8 +169,11 @@ def departure_times(
                 out = _with_background_rejoin(out, limits, activity, last, since_ms)
         elif generations_skipped:
             out = _after_incomplete_generation(limits, activity, last, since_ms, end_ms, newest_ms)
+    as_it_closes: DepartureTimes = ()
     if not out and last is not None:
         out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
+        if limits.library.may_leave_static:
+            as_it_closes = out[_LEFT][:1]
     begun_anew = _times_after_change(coordinator_change, max(last or 0, since_ms or 0), limits.session_ms)
     out[Cause.SESSION_TIMEOUT] = (*out.get(Cause.SESSION_TIMEOUT, ()), *begun_anew)
     if limits.poll_ms is not None:
@@ -182,14 +185,17 @@ def departure_times(
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped. But
-        # where no member does by default, as in Streams, static ones say it as the others do, if they are told to.
-        ways = {Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED} | (set() if limits.library.leaves_on_close else {_LEFT})
-        out = {cause: times for cause, times in out.items() if cause in ways}
+        # where no member does by default, as in Streams, static ones say it as the others do, if they are told to;
+        # and so do the Java client's (KIP-1092), which commit as they are closed.
+        goodbyes = as_it_closes if limits.library.leaves_on_close else out[_LEFT]
+        out = {cause: out[cause] for cause in (Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED)}
+        if goodbyes:
+            out[_LEFT] = goodbyes
     prior = dict(P.departure_shares)
     is_known = limits.library.name != UNKNOWN
     by_library = P.rejoin_timeout_shares[limits.library.stall_end]
     prior[Cause.REJOIN_TIMEOUT] = by_library if is_known else P.rejoin_timeout_unknown_share
-    if not limits.library.leaves_on_close:
+    if not limits.library.leaves_on_close or member.instance_id is not None:
         prior[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
     if limits.poll_ms == limits.session_ms and not is_known:
         # Clients whose JoinGroup has one timeout, or that send one for both, have no limit of this kind.

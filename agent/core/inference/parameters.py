@@ -208,8 +208,8 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     Weight 22, 0."""
 
     leaves_all_the_same_share: float = 0.03
-    """How many say goodbye though their library does not by default (Streams' CloseOptions). Chosen: none of 41
-    did."""
+    """How many say goodbye though their library does not by default (Streams' CloseOptions), or not of static members
+    (KIP-1092). Chosen: none of 41 did."""
 
     removed_alone_factor: float = 0.02
     """So much less often than an admin takes out members is it one without group.instance.id while others stay:

@@ -49,6 +49,8 @@ class ClientLibrary(Struct, frozen=True, kw_only=True):
     """Of members of KIP-848 groups that were away from poll for too long, how many say so only as they poll again."""
     leaves_on_close: bool = True
     """Whether it says goodbye when it is closed in good order in a classic group; in others all do."""
+    may_leave_static: bool = False
+    """Whether a static member of a classic group can be told to say goodbye as it is closed (KIP-1092)."""
     session_timeouts_ms: tuple[int, ...] = (45_000, 30_000, 10_000, 6_000)
     """What its session timeout is unless somebody sets it, by its documentation: of several, earlier releases took
     another. Where the log tells none (`--source admin`), these are what it may be."""
@@ -103,6 +105,7 @@ _ROWS = (
     ClientLibrary(
         name=UNKNOWN,
         stall_end=StallEnd.REBALANCE_TIMEOUT,
+        may_leave_static=True,
         settings=_JAVA,
         measured="The cautious row: what most libraries have in common.",
     ),
@@ -110,6 +113,7 @@ _ROWS = (
         name="java",
         session_timeouts_ms=(45_000, 10_000),
         stall_end=StallEnd.REBALANCE_TIMEOUT,
+        may_leave_static=True,
         commits_on_close_share=0.97,
         commits_apart_share=0.1,
         leaves_after_stall_share=0.05,

@@ -45,6 +45,8 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
      {3: LEFT, 5: LEFT, 7: LEFT}, {3, 5, 7}),
     ("streams_leave", "Streams said goodbye as it was closed, since it was told to", {10: LEFT}, set()),
     ("streams_static_leave", "static members of Streams said goodbye", {5: LEFT, 9: DIED, 13: LEFT}, {13}),
+    ("static_leave", "Java's static members said goodbye as they were closed (KIP-1092), and another did not",
+     {5: LEFT, 6: LEFT, 9: LEFT, 12: DIED, 13: LEFT}, {6}),
     ("streams_thread_removed", "a thread of Streams was removed just after its first round, and had not committed",
      {5: LEFT, 8: LEFT, 10: DIED}, {8}),
     ("all_removed", "an admin removed all at once, and then they were closed",
