@@ -57,7 +57,7 @@ def errors_for_terminal() -> Iterator[None]:
             yield
         except OSError as error:
             # Of what click prints itself, and of bytes, where Python holds nothing back (PYTHONUNBUFFERED).
-            if error.errno == errno.ENOSPC and error.filename is None:
+            if error.errno in (errno.ENOSPC, errno.EBADF) and error.filename is None:
                 _fail_write(error)
             raise
         finally:

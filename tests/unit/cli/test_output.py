@@ -122,7 +122,7 @@ def test_an_error_that_nobody_reads_is_none_the_less_one(arguments: str, code: i
 
 
 @pytest.mark.usefixtures("process")
-@pytest.mark.parametrize("arguments", ["groups --from tests/data/cli/segments", "--help"])
+@pytest.mark.parametrize("arguments", ["groups --from tests/data/cli/segments", "--help", "groups --help"])
 def test_a_closed_standard_output_is_told(arguments: str) -> None:
     line = f"exec {shlex.join(COMMAND)} {arguments} >&-"
     ended = subprocess.run(["sh", "-c", line], cwd=ROOT, env=environment(), capture_output=True, text=True)
