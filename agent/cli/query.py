@@ -29,6 +29,13 @@ class Query:
         self.is_table = self.output == "table"
         self.follows: bool = ctx.params.get("follows", False)
 
+    @property
+    def source(self) -> str:
+        """Which of `SOURCES` is asked: others may stand where less weight is. Raises `click.UsageError`."""
+        from agent.cli.options import SOURCES, exactly_one_of
+
+        return exactly_one_of(self.ctx, *SOURCES)
+
     def open(self, group: str | None = None, **needs: Any) -> AbstractContextManager[Answers]:
         """The answers of the source that the command was given; what is needed of them is as for `open_source`."""
         from agent.cli.data_source import open_source

@@ -61,7 +61,7 @@ def explain(
     from agent.simulation.whatif.command_line import whatif_command
     from agent.simulation.whatif.recorder import GroupRecorder
 
-    logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)
+    logs = open_broker_logs(query, broker_logs, broker_log_timezone)
     recorder = GroupRecorder(group) if is_with_whatif else None
     with query.open(group, history=True, recorder=recorder, witness=logs, tables=True) as answers:
         if logs is not None:
@@ -80,7 +80,7 @@ def explain(
             until_ms,
             is_live=answers.capabilities.live,
             complete_since_ms=past.complete_since_ms,
-            of_agent=query.ctx.params["agent"] is not None,
+            of_agent=query.source == "agent",
             is_state_known=answers.capabilities.has_state,
         )
         gained = None
@@ -89,7 +89,7 @@ def explain(
             and _has_rebalanced(events_within(past.events, since_ms, until_ms))
             and (recording := answers.recording(group)) is not None
         ):
-            whatif = whatif_command(group, query.ctx.params, since_ms, until_ms)
+            whatif = whatif_command(group, {query.source: query.ctx.params[query.source]}, since_ms, until_ms)
             gained = gains_within_budget(recording, since_ms, until_ms, known_ms, command=whatif)
         # Without a range: whatever was open since what is told of begins.
         found = answers.findings(since_ms or 0, until_ms, group)
@@ -113,12 +113,12 @@ def _has_rebalanced(events: list[dict[str, Any]]) -> bool:
     return [event["type"] for event in events].count("rebalance") > 1
 
 
-def open_broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:
+def open_broker_logs(query: Query, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:
     """What the brokers' logs testify, where some are named; a usage error where an agent is asked."""
     if not paths:
         return None
-    if ctx.params["agent"] is not None:
-        if not typed(ctx, "broker_logs"):
+    if query.source == "agent":
+        if not typed(query.ctx, "broker_logs"):
             return None
         raise click.UsageError("--broker-log goes with --from and --bootstrap-server; an agent is run with its own")
     from agent.cli.data_source import source_errors_reported

@@ -79,7 +79,7 @@ def report(
     from agent.presentation.report.gather import NoSuchGroup, ReportRequest, gather
     from agent.simulation.whatif.group_recorders import GroupRecorders
 
-    logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)
+    logs = open_broker_logs(query, broker_logs, broker_log_timezone)
     one = groups[0] if len(groups) == 1 else None
     recorders = GroupRecorders(groups) if is_with_whatif else None
     with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False, tables=True) as answers:
@@ -103,7 +103,7 @@ def report(
             problems=tuple(problems),
         )
         try:
-            gains = None if recorders is None else _gains(query.ctx, answers, recorders, since_ms, until_ms)
+            gains = None if recorders is None else _gains(query, answers, recorders, since_ms, until_ms)
             facts = gather(answers, made, ReportRequest(groups, since_ms, until_ms, top), gains)
         except NoSuchGroup as missing:
             no_such_group(answers, str(missing))
@@ -117,7 +117,7 @@ def report(
 
 
 def _gains(
-    ctx: click.Context, answers: Answers, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None
+    query: Query, answers: Answers, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None
 ) -> ReplayGains:
     """What replays each group, as long as there is time left."""
     from agent.cli.whatif_gains import BUDGET_S, gains_within_budget
@@ -125,12 +125,13 @@ def _gains(
     from agent.simulation.whatif.command_line import whatif_command
 
     over = time.monotonic() + WHATIF_S
+    source = {query.source: query.ctx.params[query.source]}
 
     def gained(row: GroupSummary) -> Gains | None:
         if (row.rebalances or 0) < 2:
             # The first is how a group begins: there is nothing to save.
             return None
-        whatif = whatif_command(row.group, ctx.params, since_ms, until_ms)
+        whatif = whatif_command(row.group, source, since_ms, until_ms)
         if recorders.gave_up:
             return Gains(untold="so many groups are not replayed at once", command=whatif)
         if (recording := answers.recording(row.group)) is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from agent.cli.options import SOURCES, history_options, option, output_option, strongest_given, typed
+from agent.cli.options import history_options, option, output_option
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, echo_text, print_rows, print_value, printable, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import Column
@@ -93,7 +93,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
     from agent.presentation.rollouts.parameters import PARAMETERS
     from agent.simulation.whatif.recorder import GroupRecorder
 
-    of_agent = query.ctx.params["agent"] is not None and not typed(query.ctx, "from_path", "bootstrap_server")
+    of_agent = query.source == "agent"
     if wait_ms is not None and not of_agent:
         raise click.UsageError("--wait goes with --agent: files and a topic that was read do not change")
     recorder = GroupRecorder(group) if is_with_whatif and not of_agent else None
@@ -133,19 +133,19 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
         else:
             print_value(chosen, query.output)
     if chosen["verdict"] is None:
-        warn(f"Error: {_no_verdict(query.ctx, chosen)}")
+        warn(f"Error: {_no_verdict(query, chosen)}")
         raise click.exceptions.Exit(EXIT_UNREACHABLE)
     if not _is_good(chosen["verdict"]):
         raise click.exceptions.Exit(1)
 
 
-def _no_verdict(ctx: click.Context, chosen: JsonObject) -> str:
+def _no_verdict(query: Query, chosen: JsonObject) -> str:
     """Why there is none, and what may give one."""
     from agent.presentation.rollouts.measures import RolloutState
 
     if chosen["state"] != RolloutState.RUNNING:
         return "no verdict: nothing tells whether it did harm"
-    if strongest_given(ctx, *SOURCES) == ["from_path"]:
+    if query.source == "from_path":
         return "no verdict yet where the files end"
     return "no verdict yet; --wait 5m waits for it with --agent"
 

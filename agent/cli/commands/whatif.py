@@ -154,7 +154,7 @@ def whatif(
             print_value(_form(found, result), query.output)
         if recording.earlier:
             warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
-        if query.ctx.params["agent"] is not None and not recording.reaches_back_to(since_ms or 0):
+        if query.source == "agent" and not recording.reaches_back_to(since_ms or 0):
             warn(f"(the agent keeps no more than what was from {iso_time(recording.states[0].at_ms)} on)")
 
 

@@ -96,6 +96,13 @@ def test_wrong_usage(command: list[str], tmp_path: Path) -> None:
     assert "time zone: expected UTC, local, an offset such as +02:00" in result.stderr
 
 
+def test_an_agent_that_the_environment_names_is_not_asked_beside_files(departure: dict[str, Any], log: Path) -> None:
+    arguments = ["explain", departure["group"], "--from", SEGMENTS, "--broker-log", log, "--no-whatif"]
+    files, both = (kshadow(*arguments, env=it) for it in ({}, {"KSHADOW_AGENT": "http://127.0.0.1:1"}))
+    assert (both.exit_code, both.stdout, both.stderr) == (files.exit_code, files.stdout, files.stderr)
+    assert (files.exit_code, files.stderr) == (0, "")
+
+
 def test_words_of_strangers_do_not_reach_the_terminal_raw(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(
         line(1_795_000_000_000, "[GroupId g\x1b[31m] Member \x07 did what nobody knows.")

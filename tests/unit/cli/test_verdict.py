@@ -135,6 +135,14 @@ def test_one_that_was_stopped_has_none_to_wait_for(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (3, "Error: no verdict: nothing tells whether it did harm\n")
 
 
+def test_an_agent_that_a_file_names_is_not_waited_for_beside_files(tmp_path: Path) -> None:
+    (tmp_path / "kshadow.yaml").write_text("agent: http://127.0.0.1:1\n")
+    asked = ["--config", tmp_path / "kshadow.yaml", "verdict", "any", "--wait", "1s"]
+    result = kshadow(*asked, env={"KSHADOW_FROM": str(SEGMENTS)})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--wait goes with --agent" in result.stderr
+
+
 def test_one_whose_beginning_an_agent_has_let_go_has_none() -> None:
     agent = Replayed(runs(list(records(STORIES["clean eager"], SEED))))
     agent.now_ms = START_MS + UNTIL_MS
