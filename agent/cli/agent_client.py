@@ -129,6 +129,20 @@ class AgentClient(Answers):
         self._health = Health(form["ready"], str(form.get("reason", "")))
         return self._health
 
+    def reach(self) -> None:
+        """Ask whether it is ready, which ends the command where no agent is. One that is away from then on, or does
+        not answer yet, raises `SourceAway`."""
+        self.raises_when_away = True
+        try:
+            self.ready()
+        except SourceNotReady:
+            pass
+        except SourceAway:
+            # The same once more, and this time it ends the command as it ends others.
+            self.raises_when_away = False
+            self.ready()
+            self.raises_when_away = True
+
     def report(self, say: Callable[[str], None]) -> bool:
         """Say that its answers are not as of now, where that is so: it goes on telling what it knew last. A command
         that asked `ready` is told of the same."""

@@ -88,6 +88,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
       kshadow verdict payments --agent http://localhost:9308 --rollout 2
       kshadow verdict payments --bootstrap-server localhost:9092 -o json
     """
+    from agent.cli.agent_client import AgentClient
     from agent.presentation.narrative.events import events_within
     from agent.presentation.rollouts.measures import RolloutState
     from agent.presentation.rollouts.parameters import PARAMETERS
@@ -101,8 +102,10 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
     with query.open(group, history=True, recorder=recorder, tables=True) as answers:
         # A duration counts back from when the command began, however long it waits.
         since_ms, range_until_ms = query.range_ms(answers)
+        if wait_ms is not None and isinstance(answers, AgentClient):
+            answers.reach()
         while True:
-            told, known_since_ms = _rollouts(answers, group)
+            told, known_since_ms = _rollouts_in_time(answers, group, until_s)
             found = events_within(told, since_ms, range_until_ms, "began_ms")
             chosen = _chosen(found, which)
             is_settled = chosen is not None and (
@@ -110,7 +113,10 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
             )
             if is_settled or time.monotonic() >= until_s:
                 break
-            time.sleep(min(POLL_S, max(until_s - time.monotonic(), 0)))
+            _pause(until_s)
+        if wait_ms is not None and isinstance(answers, AgentClient):
+            answers.raises_when_away = False
+            answers.ready()
         if chosen is None:
             answers.report(warn)
             if known_since_ms is not None and (since_ms is None or since_ms < known_since_ms + PARAMETERS.gap_ms):
@@ -179,6 +185,27 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     events = sort_events([*past.events, *samples]) if (samples := answers.samples(group)) else past.events
     told = rollouts_json(group, events, until_ms, members, complete_since_ms=since_ms)
     return Rollouts(told, known_since_ms(past.events, since_ms))
+
+
+def _rollouts_in_time(answers: Answers, group: str, until_s: float) -> Rollouts:
+    """The same; one that is away, and may be back until then, is waited for."""
+    from agent.cli.answers import SourceAway, exit_unreachable
+
+    is_told = False
+    while True:
+        try:
+            return _rollouts(answers, group)
+        except SourceAway as error:
+            if time.monotonic() >= until_s:
+                exit_unreachable(str(error))
+            if not is_told:
+                warn(f"({error}; waiting for it)")
+            is_told = True
+            _pause(until_s)
+
+
+def _pause(until_s: float) -> None:
+    time.sleep(min(POLL_S, max(until_s - time.monotonic(), 0)))
 
 
 def _chosen(found: list[JsonObject], which: str) -> JsonObject | None:

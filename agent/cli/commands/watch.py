@@ -103,7 +103,6 @@ def _has_colours() -> bool:
 def _source(ctx: click.Context) -> Iterator[Answers]:
     """Who is asked. What cannot be reached at first ends the command, as it ends others."""
     from agent.cli.agent_client import AgentClient
-    from agent.cli.answers import SourceAway, SourceNotReady
     from agent.cli.data_source import check_source_options, open_source, source_errors_reported
 
     kind = exactly_one_of(ctx, *SOURCES)
@@ -115,17 +114,6 @@ def _source(ctx: click.Context) -> Iterator[Answers]:
             yield InProcessAnswers(agent.queries, f"at {ctx.params['bootstrap_server']}")
         return
     with open_source(ctx, history=True) as answers:
-        if not isinstance(answers, AgentClient):
-            yield answers
-            return
-        answers.raises_when_away = True
-        try:
-            answers.ready()
-        except SourceNotReady:
-            pass
-        except SourceAway:
-            # The same once more, and this time it ends the command as it ends others.
-            answers.raises_when_away = False
-            answers.ready()
-            answers.raises_when_away = True
+        if isinstance(answers, AgentClient):
+            answers.reach()
         yield answers

@@ -6,6 +6,7 @@ import json
 import time
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import Result
@@ -15,9 +16,10 @@ from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.serving.rollouts import find_rollouts
+from agent.serving.server import WebServer
 from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, UNTIL_MS, events, records
 from tests.unit.analyzers.story import Story
-from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal, spawn
 from tests.unit.core.shadow.build import run_of
 from tests.unit.presentation.narrative.golden import histories
 from tests.unit.presentation.schemas.strict import validators
@@ -133,6 +135,31 @@ def test_one_that_was_stopped_has_none_to_wait_for(tmp_path: Path) -> None:
         assert time.monotonic() - began_s < 20, "ten minutes are over: it will never have one"
     assert lines(result)[0].startswith("not known: the rollout of")
     assert (result.exit_code, result.stderr) == (3, "Error: no verdict: nothing tells whether it did harm\n")
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agent_that_reads_anew_and_is_away_meanwhile_is_waited_for() -> None:
+    agent = Replayed(runs(list(records(STORIES["clean eager"], SEED))), has_caught_up=False)
+    agent.now_ms = START_MS + UNTIL_MS
+    server = WebServer(agent, "127.0.0.1", 0).start()
+    with spawn("verdict", GROUP, "--agent", server.url, "--wait", "90s") as process:
+        try:
+            assert process.stderr is not None
+            assert b"catching up with the topic's end" in process.stderr.readline()
+            server.stop()
+            server = WebServer(agent, "127.0.0.1", urlsplit(server.url).port or 0).start()
+            agent.has_caught_up = True
+            stdout, stderr = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            server.stop()
+    assert (process.returncode, stdout.partition(b":")[0], stderr) == (0, b"same", b"")
+
+
+def test_nobody_is_waited_for_who_was_not_there_at_first() -> None:
+    result = kshadow("verdict", GROUP, "--agent", "http://127.0.0.1:1", "--wait", "90s")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "no agent answers at http://127.0.0.1:1" in result.stderr
 
 
 def test_an_agent_that_a_file_names_is_not_waited_for_beside_files(tmp_path: Path) -> None:
