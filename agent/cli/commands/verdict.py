@@ -213,7 +213,7 @@ def _chosen(found: list[JsonObject], which: str) -> JsonObject | None:
     if which == NEWEST:
         return newest_first[0] if found else None
     # A revision may be all digits: short numbers count.
-    if which.isascii() and which.isdecimal() and 0 < int(which) <= len(found):
+    if which.isascii() and which.isdecimal() and len(which) < 10 and 0 < int(which) <= len(found):
         return newest_first[int(which) - 1]
     return next((it for it in newest_first if it["revision_to"] == which), None)
 

@@ -94,6 +94,7 @@ def test_what_other_settings_would_have_cost() -> None:
         (["--since", START_MS + SECOND_MS + 20 * 60_000], "no rollout of 'payments' in - in that time"),
         (["--rollout", "3"], "no rollout '3' of 'payments' in -; 1 to 2 are there"),
         (["--rollout", "7d9c8"], "no rollout '7d9c8' of 'payments'"),
+        (["--rollout", "9" * 5000], "no rollout '999"),
     ],
 )
 def test_without_a_rollout_there_is_no_verdict(options: list[object], expected: str) -> None:
