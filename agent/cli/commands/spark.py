@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -194,7 +195,7 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
         kafka=_kafka(ctx) if reads != "history" or params["events_topic"] else None,
         history_topic=params["history_topic"] if reads == "history-topic" else None,
         history=params["history"] if reads == "history" else None,
-        watermark_s=params["watermark"] // 1000,
+        watermark_s=ceil(params["watermark"] / 1000),
         trigger_s=params["trigger"] / 1000,
         listen=None if params["listen"] is None else str(params["listen"]),
         diagnosis=_diagnosis(ctx),

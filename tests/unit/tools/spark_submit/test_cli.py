@@ -183,6 +183,9 @@ def test_streams() -> None:
         most_records=7,
         **made,
     )
+    late = job(*history, "--watermark", "1500ms")
+    assert isinstance(late, Stream)
+    assert late.watermark_s == 2, "whole seconds, and no event that is to be counted is too late"
     files = ("stream", "--reads", "history", "--history", "h", *places)
     assert job(*files) == Stream(reads="history", history=here("h"), **made)
     to_a_topic = job(*files, "--events-topic", "e", "--bootstrap-server", "b:1")
