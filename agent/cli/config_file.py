@@ -317,7 +317,7 @@ class _YamlTexts:
         return _each(self.text_of, value if isinstance(value, list) else [value])
 
     def text_of(self, value: Any) -> str:
-        """A scalar as the command line would have it. YAML makes a truth of `no`."""
+        """A scalar as the command line would have it."""
         from agent.config.secrets import resolve_reference
 
         text = resolve_reference(value, os.environ, self._directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -55,13 +56,16 @@ class BoundedLoader(yaml.SafeLoader):
 
 
 class TextLoader(BoundedLoader):
-    """Leaves numbers and dates as they are written: a name or a password of digits is not to be another one."""
+    """Leaves numbers and dates as they are written: a name or a password of digits is not to be another one. Only
+    `true` and `false` are truths, as in YAML 1.2: `no` is a country, and `on` may be a group."""
 
 
 TextLoader.yaml_implicit_resolvers = {
-    first: [it for it in resolvers if it[0].rpartition(":")[2] not in ("int", "float", "timestamp")]
+    first: [it for it in resolvers if it[0].rpartition(":")[2] not in ("int", "float", "timestamp", "bool")]
     for first, resolvers in BoundedLoader.yaml_implicit_resolvers.items()
 }
+_TRUTHS = re.compile("(true|True|TRUE|false|False|FALSE)$")
+TextLoader.add_implicit_resolver("tag:yaml.org,2002:bool", _TRUTHS, [*"tTfF"])
 
 
 def _characters(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:

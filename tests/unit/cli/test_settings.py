@@ -59,6 +59,20 @@ def test_names_that_yaml_takes_for_numbers(tmp_path: Path) -> None:
     assert (values["group"], values["property"]) == (names, {"sasl.username": "007"})
 
 
+def test_names_that_yaml_takes_for_truths(tmp_path: Path) -> None:
+    names = ["no", "on", "Off", "y", "truely"]
+    path = config(
+        tmp_path, f"run: {{group: [{', '.join(names)}], lag: no, admin: true}}\nproperty: {{a.b: yes, a.c: False}}\n"
+    )
+    rows = map(json.loads, lines(kshadow("--config", path, "config", "show", "-o", "ndjson")))
+    values = {row["option"]: row["value"] for row in rows}
+    assert (values["group"], values["property"]) == (names, {"a.b": "yes", "a.c": "false"})
+    assert (values["lag"], values["admin"]) == (False, True)
+    path = config(tmp_path, "clusters: {no: {bootstrap-server: 'a:1'}, se: {bootstrap-server: 'b:1'}}\n")
+    rows = map(json.loads, lines(kshadow("--config", path, "config", "show", "-o", "ndjson")))
+    assert {row["cluster"] for row in rows} == {"no", "se", None}
+
+
 # 1-5: an option that may come several times.
 @pytest.mark.parametrize("text", ["group: ads-eos", "group: [ads-eos]", "replay: {group: ads-eos}"])
 def test_repeated_options(tmp_path: Path, text: str) -> None:
