@@ -81,12 +81,12 @@ class EventHistory:
         self._entries: tuple[TimelineEntry, ...] = ()
         self._stale = False
 
-    @property
-    def since_ms(self) -> int | None:
+    def since_ms(self, now_ms: int) -> int | None:
         """From when on to ask, some time before the newest there is: events come in the order of the log, not of
-        time, and what happened to pods is told later. None before the first answer."""
+        time, and what happened to pods is told later. What a broker dated ahead must not keep what comes next from
+        being asked for. None before the first answer."""
         newest_ms = max((event["at_ms"] for event in self._events.values()), default=None)
-        return None if newest_ms is None else newest_ms - OVERLAP_MS
+        return None if newest_ms is None else min(newest_ms, now_ms) - OVERLAP_MS
 
     def add(self, events: Sequence[dict[str, Any]], complete_since_ms: int | None) -> None:
         """An answer. What is there already comes to nothing, unless more is known of it."""

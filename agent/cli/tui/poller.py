@@ -152,7 +152,7 @@ class Poller:
         if key != self._opened:
             self._opened, self._partition_moves, self._event_history = key, PartitionMoves(), EventHistory()
         form = self._of_cluster(key).describe(key.group)
-        past = self._of_cluster(key).timeline(key.group, self._event_history.since_ms)
+        past = self._of_cluster(key).timeline(key.group, self._event_history.since_ms(self.now_ms))
         found = self.source.findings(group=key.group)
         if past is not None:
             self._event_history.add(past.events, past.complete_since_ms)

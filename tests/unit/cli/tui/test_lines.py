@@ -329,7 +329,7 @@ def test_history_puts_overlapping_answers_together() -> None:
     history.add(events[:2], 5)
     history.add(events[1:], m.T0 + 1)
     assert [it.at_ms for it in history.entries] == [m.T0, m.T0 + 1, m.T0 + 2]
-    assert (history.since_ms, history.complete_since_ms) == (m.T0 + 2 - OVERLAP_MS, 5)
+    assert (history.since_ms(m.T0 + 9), history.complete_since_ms) == (m.T0 + 2 - OVERLAP_MS, 5)
     history.add([m.event("group_deleted", m.T0 + 10 + number) for number in range(1_000)], None)
     assert len(history.entries) == 1_000
     assert history.complete_since_ms == m.T0 + 3
@@ -354,6 +354,16 @@ def test_an_open_group_shows_what_is_told_late() -> None:
     source.events["g"] = [known, newer, m.rebalance(4, at_ms=m.T0 + 1_000, joined=[m.member("late")])]
     assert "OOM-killed" in shown()
     assert "`late` joined" in shown()
+
+
+def test_an_open_group_shows_what_comes_after_an_event_that_is_dated_ahead() -> None:
+    source = Answers()
+    source.forms["g"] = described()
+    source.events["g"] = [m.rebalance(2, at_ms=m.T0 + 3_000_000, joined=[m.member("ahead")])]
+    asker = Poller(source, lambda: m.T0)  # type: ignore[arg-type]
+    assert len(asker.poll_group(Key(None, "g")).entries) == 1
+    source.events["g"].append(m.rebalance(3, at_ms=m.T0 + 1_000, joined=[m.member("next")]))
+    assert len(asker.poll_group(Key(None, "g")).entries) == 2
 
 
 ORIGIN = {
