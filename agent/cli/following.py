@@ -142,7 +142,7 @@ def follow(
                 if not away:
                     warn(f"({error}; waiting for it)")
                 away = True
-            _wait(ctx.params["interval"])
+            wait(ctx.params["interval"])
 
 
 def _poll_if_ready(answers: Answers, poll: Callable[[Answers], None]) -> None:
@@ -169,7 +169,7 @@ def _live_source(ctx: click.Context, group: str | None, *, lag: bool) -> Iterato
         return
     with source_errors_reported(), agent_in_process(ctx, group, lag=lag) as agent:
         while not agent.queries.ready().ready and agent.queries.alive().ready:
-            _wait(0.05)
+            wait(0.05)
         yield InProcessAnswers(agent.queries, f"at {ctx.params['bootstrap_server']}")
 
 
@@ -200,7 +200,7 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool)
         agent.stop(3.0)
 
 
-def _wait(seconds: float) -> None:
+def wait(seconds: float) -> None:
     """Sleep; a pipe that nobody reads any more ends it, as writing to it would."""
     try:
         poller = select.poll()

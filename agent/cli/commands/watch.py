@@ -71,9 +71,10 @@ def _has_screen() -> bool:
 
 
 def _lines(asker: Poller, interval: float) -> None:
+    from agent.cli.following import wait
     from agent.cli.tui.plain import watch_as_lines as tell
 
-    tell(asker, interval, lambda text: echo(printable(text)))
+    tell(asker, interval, lambda text: echo(printable(text)), wait)
 
 
 def _screen(asker: Poller, interval: float) -> int:

@@ -22,7 +22,7 @@ def watch_as_lines(
     asker: Poller,
     interval_s: float,
     say: Callable[[str], None],
-    wait: Callable[[float], object] = time.sleep,
+    wait: Callable[[float], object],
 ) -> None:
     """Say how it is, then what changes, for ever; once, where the source stands still.
 
