@@ -34,7 +34,14 @@ def config() -> None:
     """
 
 
-@config.command(context_settings={"ignore_unknown_options": True})
+class _Show(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Of options that it does not know click takes each letter for one: -o and -h within -XNAME=VALUE."""
+        parted = ([it[:2], it[2:]] if it.startswith("-X") and it != "-X" else [it] for it in args)
+        return super().parse_args(ctx, [part for parts in parted for part in parts])
+
+
+@config.command(cls=_Show, context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", metavar="[OPTIONS OF RUN]…", nargs=-1, type=click.UNPROCESSED)
 @output_option()
 @click.pass_context

@@ -53,6 +53,11 @@ def test_every_option_and_where_it_came_from(tmp_path: Path) -> None:
     assert rows[None, "listen"] == ("127.0.0.1:9308", "default", None)
 
 
+def test_a_property_that_is_written_without_a_blank() -> None:
+    rows = shown("config", "show", "-Xsecurity.protocol=SASL_SSL", "-Xsasl.mechanism=PLAIN")
+    assert rows[None, "property"][0] == {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+
+
 def test_values_as_people_write_them() -> None:
     arguments = (
         *("--shard", "auto/3", "--snapshots", "kafka:s", "--snapshot-interval", "1500ms", "--expire-after", "never"),
