@@ -208,7 +208,8 @@ class Spool:
         return None
 
     def close(self) -> None:
-        """Let go; the database is synced by that."""
+        """Let go; the database is synced by that. There is nothing to read from now on: it would pass for damaged."""
+        self._end = self.start
         with suppress(sqlite3.Error):
             self._database.close()
         os.close(self._lock)

@@ -146,6 +146,18 @@ def test_one_line_larger_than_the_memory_is_taken() -> None:
     assert +buffer.dropped == {"full": 1}
 
 
+def test_a_batch_that_is_collected_while_the_spool_is_closed_loses_nothing(tmp_path: Path) -> None:
+    buffer = EventBuffer(Spool(tmp_path, 1 << 20), room_for(20))
+    buffer.put(lines(0, 40))
+    assert buffer.spill()
+    assert numbers(buffer.take(BatchLimits(7, 1 << 20, 0))) == [*range(7)]
+    buffer.spool.close()
+    assert buffer.take(ALL) is None
+    again = EventBuffer(Spool(tmp_path, 1 << 20), room_for(20))
+    assert taken(again) == [*range(40)]
+    again.spool.close()
+
+
 def test_what_is_damaged_on_disk_is_counted(tmp_path: Path) -> None:
     spool = Spool(tmp_path, 1 << 20)
     buffer = EventBuffer(spool, room_for(20))

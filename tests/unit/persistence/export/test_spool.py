@@ -83,6 +83,21 @@ def test_a_restart_goes_on_where_it_was(kept: Path) -> None:
     empty.close()
 
 
+def test_who_still_reads_when_it_is_closed_finds_nothing_and_loses_nothing(
+    kept: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = open_spool(kept)
+    spool.read(7, MANY)
+    spool.close()
+    assert not spool.has_more
+    assert spool.peek() is None
+    assert drained(spool) == []
+    assert caplog.text == ""
+    again = open_spool(kept)
+    assert drained(again) == payloads(0, 40)
+    again.close()
+
+
 def test_an_acknowledgement_of_what_was_not_read_passes_over_it(kept: Path) -> None:
     spool = open_spool(kept)
     spool.acknowledge(33)
