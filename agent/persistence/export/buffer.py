@@ -126,14 +126,12 @@ class EventBuffer:
         return True
 
     def take(self, batching: BatchLimits) -> BatchPart | None:
-        """The next that were not taken yet, None if there are none; from disk no more than is quickly read."""
+        """The next that were not taken yet, None if there are none; from disk no more than is quickly read, without
+        any where what is left there is damaged."""
         if self.spool.has_more:
             found, end = self.spool.read(min(batching.events, _CHUNK_EVENTS), batching.size_bytes)
             self.dropped["damaged"] = self.spool.lost
-            if found:
-                return BatchPart([unpack_event(it) for it in found], end, last=False)
-            self.acknowledged = max(self.acknowledged, end)
-            self.spool.acknowledge(self.acknowledged)
+            return BatchPart([unpack_event(it) for it in found], end, last=False)
         if not self._memory:
             return None
         lines: list[EncodedEvent] = []

@@ -259,9 +259,13 @@ class SinkWorker:
             if part.last:
                 break
         if end is None:
-            return None  # all that was left was damaged
+            return None
         batch = EventBatch(tuple(lines), end)
         with self._changed:
+            if not lines:  # all that was left was damaged
+                self._buffer.acknowledge(batch)
+                self._changed.notify_all()
+                return None
             self._batch = batch
         return batch
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,40 @@ def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
     made.start()
     until(lambda: up.got == list(range(35)))
     made.stop(1)
+
+
+def test_damage_at_the_end_of_a_long_batch_costs_nothing_before_it(tmp_path: Path) -> None:
+    """It is met after a portion of the batch was read, which the sink has not."""
+    down, up = (Shelf(batching=BatchLimits(5_000, 1 << 24, 0)) for _ in range(2))
+    down.down = DOWN
+    with exports(down, spool=tmp_path) as made:
+        made.put(events(0, 1_500))
+    with closing(sqlite3.connect(SpoolSettings(tmp_path, "c").spool_directory("shelf") / "spool.sqlite")) as database:
+        database.execute("UPDATE events SET crc = crc + 1 WHERE sequence >= 1000")
+        database.commit()
+    with exports(down, spool=tmp_path) as made:
+        until(lambda: not reading(made).healthy)
+        assert reading(made).dropped["damaged"] == 500
+        assert not reading(made).events
+    with exports(up, spool=tmp_path) as made:
+        until(lambda: up.got == [*range(1_000)])
+        until(lambda: reading(made).buffered == 0)
+
+
+def test_where_all_is_damaged_nothing_waits(tmp_path: Path) -> None:
+    shelf = Shelf()
+    shelf.down = DOWN
+    with exports(shelf, spool=tmp_path) as made:
+        made.put(events(0, 5))
+    with closing(sqlite3.connect(SpoolSettings(tmp_path, "c").spool_directory("shelf") / "spool.sqlite")) as database:
+        database.execute("UPDATE events SET crc = crc + 1")
+        database.commit()
+    shelf.down = None
+    with exports(shelf, spool=tmp_path) as made:
+        assert made.wait_durable(5)
+        until(lambda: reading(made).buffered == 0)
+        made.put(events(5, 1))
+        until(lambda: shelf.got == [5])
 
 
 def test_without_a_spool_a_barrier_is_the_sinks_word_and_ends_what_it_collects() -> None:
