@@ -100,7 +100,7 @@ class Spool:
         self._wal = directory / "spool.sqlite-wal"
         self.bound_bytes = size_bytes
         self.error: str | None = None
-        """Why the latest write failed; None if it did not."""
+        """Why the latest write failed; None if it did not, or if there is room again since nothing waits."""
         self.lost = 0
         """Events that were damaged on disk."""
         self.unsafe_end = 0
@@ -263,6 +263,7 @@ class Spool:
             database.execute("COMMIT")
             self._end = end
             if self.wanted >= end:
+                self.error = None  # of what took up the room
                 database.execute("PRAGMA incremental_vacuum").fetchall()
             self._measure()
         except sqlite3.DatabaseError as error:
