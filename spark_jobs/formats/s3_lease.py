@@ -6,6 +6,9 @@ of that very version, so that one of several takes it. Clocks of machines are no
 for so long finds before its next commit that it is the holder no more; stopped within a commit it would not: that is
 as far as a lease goes.
 
+A writing may be through though its answer was lost, and has failed then where it is made again: what stands there
+tells whose it is.
+
 The store must know conditional writes, as S3, MinIO and others do; one that ignores them is found out when the lease
 is taken.
 """
@@ -49,6 +52,7 @@ class S3Lease:
 
     def __init__(self, spark: SparkSession, path: str, who: str) -> None:
         self._path, self._who, self._object = path, who, _S3Object(spark, path)
+        self._id = uuid.uuid4().hex
         self._tag: str | None = None
         self._lock = threading.Lock()
 
@@ -94,21 +98,31 @@ class S3Lease:
             now = self._object.get()
             if now is None:
                 continue
+            if self._is_ours(now[0]):
+                return now[1]
+            holder = now[0].rpartition(" ")[0]
             if seen is None or now[1] != seen[1]:
                 is_alive, seen, changed_s = seen is not None, now, time.monotonic()
                 # It moves, so somebody is there.
                 if is_alive and time.monotonic() >= deadline:
-                    raise OutputHeld(f"{self._path}: expected nobody else writing there; {now[0]} is")
+                    raise OutputHeld(f"{self._path}: expected nobody else writing there; {holder} is")
                 if is_alive and not told:
-                    print_status(f"{self._path}: waiting for {now[0]}")
+                    print_status(f"{self._path}: waiting for {holder}")
                     told = True
             elif time.monotonic() - changed_s >= DEAD_S and (tag := self._replaced(now[1])) is not None:
-                print_status(f"{self._path}: taken over from {now[0]}, which did not move for {DEAD_S:.0f} s")
+                print_status(f"{self._path}: taken over from {holder}, which did not move for {DEAD_S:.0f} s")
                 return tag
             time.sleep(RENEW_S / 4)
 
     def _replaced(self, tag: str) -> str | None:
-        return self._object.put(self._text(), "If-Match", tag)
+        """The tag of what stands in place of that version now; None where another holder was first."""
+        written = self._object.put(self._text(), "If-Match", tag)
+        if written is None and (now := self._object.get()) is not None and self._is_ours(now[0]):
+            return now[1]
+        return written
+
+    def _is_ours(self, text: str) -> bool:
+        return text.rpartition(" ")[2].startswith(self._id)
 
     def _prove(self) -> None:
         """Raises `JobError` for a store that takes no notice of conditions."""
@@ -117,7 +131,7 @@ class S3Lease:
 
     def _text(self) -> str:
         # Never the same twice: the tag of an object is often a hash of it.
-        return f"{Holder(self._who, os.getpid(), socket.gethostname(), now_ms())} {uuid.uuid4().hex}"
+        return f"{Holder(self._who, os.getpid(), socket.gethostname(), now_ms())} {self._id}{uuid.uuid4().hex}"
 
 
 class _S3Object:
@@ -128,7 +142,7 @@ class _S3Object:
         jvm: Any = spark._jvm
         self._sdk = jvm.software.amazon.awssdk
         self._client = files.getS3AInternals().getAmazonS3Client("lease of kshadow")
-        parts = urlsplit(path)
+        self._path, parts = path, urlsplit(path)
         self._bucket, self._key = parts.netloc, parts.path.lstrip("/")
 
     def put(self, text: str, condition: str, value: str) -> str | None:
@@ -139,12 +153,15 @@ class _S3Object:
         try:
             return str(self._client.putObject(request, sdk.core.sync.RequestBody.fromString(text)).eTag())
         except Py4JJavaError as error:
-            if _status(error) in (*_LOST, _ABSENT):
+            status = _status(error)
+            if status in _LOST or (status == _ABSENT and condition == "If-Match"):
                 return None
+            if status == _ABSENT:
+                raise JobError(f"{self._path}: expected a bucket of that name, there is none") from error
             raise
 
     def get(self) -> tuple[str, str] | None:
-        """Who wrote it, and its tag; None where it is not there."""
+        """What it holds, and its tag; None where it is not there."""
         request = self._asked(self._sdk.services.s3.model.GetObjectRequest.builder()).build()
         try:
             got = self._client.getObjectAsBytes(request)
@@ -152,7 +169,7 @@ class _S3Object:
             if _status(error) == _ABSENT:
                 return None
             raise
-        return str(got.asUtf8String()).rpartition(" ")[0], str(got.response().eTag())
+        return str(got.asUtf8String()), str(got.response().eTag())
 
     def delete(self) -> None:
         """Give it back."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -35,6 +36,8 @@ class S3:
         self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=Handler)
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self.on_upload: Callable[[str, bool], None] = lambda path, stored: None
+        self.loses_answer: Callable[[str], bool] = lambda path: False
+        """Whether the answer to an upload that was stored is lost."""
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
         self.environment = {
@@ -63,6 +66,8 @@ class S3:
         answer = list(self._app(environ, start_response))
         if is_upload:
             self.on_upload(path, True)
+            if self.loses_answer(path):
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         return answer
 
 

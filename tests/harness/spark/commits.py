@@ -4,6 +4,7 @@
 - `reads`: readers of four kinds count the rows of all days while these are replaced. Each sees whole days; those that
   pin see one state of all days.
 - `kills`: processes are killed within a commit, seen to be within it, and started again. The batch's rows are there.
+- `lease`: answers to a holder of a lease on S3 are lost. It holds it on; and where there is no bucket it is told so.
 - `sink`: the agent's sink to S3 is killed within uploads. Each event is there, as its spool brings it again.
 
 S3 is moto's server, in this process: it sees each request, and so kills where an upload has begun, or has ended and
@@ -38,9 +39,10 @@ import pyarrow.parquet as pq
 from agent.history.parquet_directory import ParquetDirectory, of_days
 from tests import ROOT
 from tests.harness.s3 import BUCKET, S3
+from tests.waiting import until
 
 DAYS = tuple(f"2026-11-{number:02d}" for number in range(1, 8))
-PARTS = ("writers", "reads", "kills", "sink")
+PARTS = ("writers", "reads", "kills", "lease", "sink")
 
 
 class Line(NamedTuple):
@@ -120,6 +122,28 @@ def write_batches(form: str, out: str, stream: str, first: int, step: int, end: 
         rows = spark.createDataFrame([(day, batch) for day in DAYS], "`date` string, value bigint")
         output.append({"groups": rows}, stream, batch)
         print("wrote", batch, flush=True)
+
+
+def hold_lease(path: str, missing: str) -> None:
+    """In a process of its own: hold a lease, with a line each time that it is found to be held; then ask for one
+    where there is no bucket."""
+    from spark_jobs.errors import JobError
+    from spark_jobs.formats.s3_lease import S3Lease
+
+    spark = spark_session("delta-s3")
+    lease = S3Lease(spark, path, "the holder")
+    with lease.held(0):
+        for number in range(LOOKS):
+            lease.check()
+            print("wrote", number, flush=True)
+    try:
+        with S3Lease(spark, missing, "the holder").held(0):
+            pass
+    except JobError as error:
+        print(error, flush=True)
+
+
+LOOKS = 12
 
 
 def replace_days(root: str) -> None:
@@ -373,6 +397,26 @@ def kills_on_s3(out: str, kills: int, s3: S3, dice: random.Random) -> Line:
     return Line("kills within", "delta on S3", f"{inside.total()} kills ({seen})", wrong_of(bad))
 
 
+def lease_on_s3(s3: S3) -> Line:
+    """Each third writing of the lease is stored, and its answer lost: the client makes it again, and is refused."""
+    name, missing = f"{BUCKET}/held/_lease", "no-such-bucket/_lease"
+    writings, lost = itertools.count(1), Counter[str]()
+
+    def loses(path: str) -> bool:
+        is_lost = path == f"/{name}" and next(writings) % 3 == 0
+        lost["answers"] += is_lost
+        return is_lost
+
+    s3.loses_answer = loses
+    holder = Writer("lease", f"s3a://{name}", f"s3a://{missing}")
+    until(lambda: not holder.is_running, 180)
+    s3.loses_answer = lambda path: False
+    assert holder.wait() == 0, holder.errors()
+    said = f"s3a://{missing}: expected a bucket of that name, there is none"
+    bad = f"{LOOKS - len(holder.wrote)} times not held, {int(said not in holder.said)} times not refused"
+    return Line("lease", "S3", f"{lost['answers']} answers lost", wrong_of(bad))
+
+
 def sink_on_s3(state: Path, kills: int, s3: S3, dice: random.Random) -> Line:
     """The agent's sink and its spool (`tests.live.persistence.export.writer`), killed within uploads."""
     first, inside, url = 0, Counter[str](), f"s3://{BUCKET}/agent"
@@ -448,6 +492,8 @@ def play(parts: Iterable[str], formats: Iterable[str], options: argparse.Namespa
                 yield kills_on_disk(directory / "kills", options.kills, dice)
             if "delta-s3" in formats:
                 yield kills_on_s3(f"s3a://{BUCKET}/kills", options.kills, s3, dice)
+        if "lease" in parts:
+            yield lease_on_s3(s3)
         if "sink" in parts:
             yield sink_on_s3(directory / "state", options.kills, s3, dice)
     s3.close()
@@ -458,6 +504,8 @@ def child(kind: str, *arguments: str) -> None:
         case "batches":
             form, out, stream, first, step, end = arguments
             write_batches(form, out, stream, int(first), int(step), int(end))
+        case "lease":
+            hold_lease(*arguments)
         case "replace":
             replace_days(arguments[0])
         case "plain":
