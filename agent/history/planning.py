@@ -55,8 +55,10 @@ def days_together(dates: Sequence[str], since: str | None, until: str | None) ->
 
 
 def days_asked(since: str | None, until: str | None, dates: Collection[str], clocks: Clocks) -> Days:
-    """The days of a rollup. A day in which nothing happened is one of the history as well. Raises `HistoryError`."""
-    return range_of_days(since, until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
+    """The days of a rollup. A day in which nothing happened is one of the history as well, but for those before the
+    first with events: of a cluster that is gone the clock may be all that is left. Raises `HistoryError`."""
+    told = {date_of(it - 1) for it in clocks.values()}
+    return range_of_days(since, until, sorted({*dates, *(it for it in told if it > min(dates))}))
 
 
 def planned_reading(

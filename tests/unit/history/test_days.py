@@ -6,7 +6,7 @@ import pytest
 
 from agent.history.days import Days, Reading, is_day, range_of_days, reading_of
 from agent.history.errors import HistoryError
-from agent.history.planning import days_together
+from agent.history.planning import days_asked, days_together
 from agent.history.rolling import range_of, start_of
 
 YEAR = [f"2026-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
@@ -43,6 +43,12 @@ def test_what_is_read(
     whole, carried, standing = reads
     expected = Reading(Days(*whole), None if carried is None else Days(*carried), standing)
     assert reading_of(Days(*asked), YEAR, standings) == expected
+
+
+def test_a_day_in_which_nothing_happened_is_one_where_events_came_before() -> None:
+    clocks = {"here": start_of("2027-01-03") + 1, "gone": start_of("2010-01-01"), "wrong": 0}
+    assert days_asked(None, None, YEAR, clocks) == Days("2026-01-01", "2027-01-03")
+    assert days_asked("2027-01-02", None, YEAR, clocks) == Days("2027-01-02", "2027-01-03")
 
 
 def test_the_days_are_those_there_are() -> None:
