@@ -102,12 +102,10 @@ class EventBuffer:
                 if self.spool.is_durable and self._clock() >= self._retry_at:
                     self.spill()
                     enough = self._spill_bytes()
-                bound = self._memory_bytes // 2 if self.dropping else self._memory_bytes
-                if self._used + size > bound and self._memory:
+                if (self.dropping or self._used + size > self._memory_bytes) and self._memory:
                     self.dropping = True
                     self.dropped["full"] += 1
                     continue
-            self.dropping = False
             self._memory.append(line)
             self._used += size
             self.end_sequence += 1
@@ -162,3 +160,5 @@ class EventBuffer:
     def _forget(self, count: int) -> None:
         for _ in range(min(count, len(self._memory))):
             self._used -= len(self._memory.popleft().body) + EVENT_OVERHEAD_BYTES
+        if self._used <= self._memory_bytes // 2:
+            self.dropping = False

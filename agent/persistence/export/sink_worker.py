@@ -128,7 +128,6 @@ class SinkWorker:
             if left:
                 log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
             self._closed = True
-            self._buffer.dropping = False
             self._health.buffer_changed()
             waiting = len(self._buffer) - left
             with contextlib.suppress(OSError):  # what matters is synced, or was told
