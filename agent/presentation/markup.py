@@ -16,6 +16,7 @@ from unicodedata import east_asian_width
 from markupsafe import Markup as Markup
 
 from agent.common.text import printable_truncated
+from agent.presentation.narrative.words import QUOTED
 
 MAX_NAME = 120
 """Characters of a name: real ones are shorter, and a hostile one may have 32,767."""
@@ -90,11 +91,7 @@ def name_fitting(text: str, size: float, room: float) -> str:
 
 def prose(text: str, most: int = MAX_TEXT) -> Markup:
     """A sentence of the story: what stands between backticks is a name, and is set as one."""
-    pieces = shortened(text, most).split("`")
-    if len(pieces) % 2 == 0:
-        # Somebody's name has a backtick: then none of them says anything.
-        return escape(text, most)
-    said = [html.escape(piece) for piece in pieces]
+    said = [html.escape(piece) for piece in QUOTED.split(shortened(text, most))]
     said[1::2] = [f"<code><bdi>{it}</bdi></code>" for it in said[1::2]]
     return Markup("".join(said))
 

@@ -13,7 +13,8 @@ from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
-_QUOTED = re.compile(r"`[^`]*`")
+QUOTED = re.compile(r"(?<![^\s(“])`(.{1,400}?)`(?![^\s.,;:)'…”?!])", re.DOTALL)
+"""What stands between backticks. Names may hold some: what begins and ends as a word of a sentence does is quoted."""
 
 MIN_CLAUSE_WORDS = 4
 """A clause of fewer words says too little to stand for its sentence."""
@@ -147,7 +148,7 @@ def first_sentence(text: str) -> str:
 
 def word_count(text: str) -> int:
     """How many words a text has; a name between backticks is one, whatever it holds."""
-    return len(_QUOTED.sub("name", text).split())
+    return len(QUOTED.sub("name", text).split())
 
 
 def within_words(sentences: Iterable[str], most: int) -> str:

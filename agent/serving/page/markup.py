@@ -6,7 +6,6 @@ of our own numbers. Nothing carries a `style` attribute: the policy of the page 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
@@ -32,8 +31,6 @@ _UNITS = "kMGTPE"
 WIDE, NARROW = 1240, 320
 """Widths that pictures are drawn at, for a desk and for a phone: the page shows one of them."""
 
-_CODE = re.compile(r"`([^`]{1,400})`")
-
 
 def text(value: object, most: int = MAX_TEXT) -> Markup:
     """Anything as text that does nothing; `…` says that there is more of it."""
@@ -46,7 +43,7 @@ name = partial(markup.name, most=MAX_TEXT)
 
 def sentences(value: str, most: int = MAX_SENTENCE) -> Markup:
     """A stranger's or the story's sentences; what stands between backticks is set as code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(text(value, most))))
+    return markup.prose(value, most)
 
 
 def hidden(words: str) -> Markup:
