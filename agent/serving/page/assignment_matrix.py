@@ -101,8 +101,9 @@ class Cell(NamedTuple):
         return self.gained | self.lost
 
 
-def matrix_rows(shown: Generation, before: Generation | None) -> list[MatrixRow]:
-    """A row for each member of a generation, and for each that it lost; what moved most comes first."""
+def matrix_rows(shown: Generation, before: Generation | None, names: Mapping[str, str]) -> list[MatrixRow]:
+    """A row for each member of a generation, and for each that it lost; what moved most comes first. `names`: what
+    topics are called that have an id instead, as nobody had committed their names by then."""
     old = {} if before is None else before.members
     # Of the first generation that is known nothing tells what moved.
     was = shown.members if before is None else old
@@ -110,8 +111,8 @@ def matrix_rows(shown: Generation, before: Generation | None) -> list[MatrixRow]
         MatrixRow(
             key,
             member,
-            _parts(member) if key in shown.members else {},
-            _parts(was[key]) if key in was else {},
+            _parts(member, names) if key in shown.members else {},
+            _parts(was[key], names) if key in was else {},
             came=before is not None and key not in old,
             left=key not in shown.members,
         )
@@ -120,10 +121,10 @@ def matrix_rows(shown: Generation, before: Generation | None) -> list[MatrixRow]
     return sorted(rows, key=lambda it: (-it.moved, -it.held, it.member.client_id, it.key))
 
 
-def _parts(member: Member) -> Parts:
+def _parts(member: Member, names: Mapping[str, str]) -> Parts:
     # In newer groups members go from one assignment to the next in steps: the target is what this epoch wants.
     held = member.assignment if member.target is None else member.target
-    return {topic: frozenset(partitions) for topic, partitions in held.items() if partitions}
+    return {names.get(topic, topic): frozenset(partitions) for topic, partitions in held.items() if partitions}
 
 
 class Matrix(Struct, frozen=True):
@@ -140,14 +141,16 @@ def matrix_section(
     now_ms: int,
     query: Mapping[str, str | None],
     cluster: str | None,
+    names: Mapping[str, str],
 ) -> Matrix:
-    """The matrix of the generation that is `asked` for, else of the newest. `query`: what else the address says."""
+    """The matrix of the generation that is `asked` for, else of the newest. `query`: what else the address says;
+    `names`: of topics, by id."""
     known = generations_of(recording)
     if recording is None or not known:
         return Matrix(Markup(""), False)
     position = next((index for index, it in enumerate(known) if str(it.number) == asked), len(known) - 1)
     shown, before = known[position], known[position - 1] if position else None
-    rows = matrix_rows(shown, before)
+    rows = matrix_rows(shown, before, names)
     topics = _topics(rows)
     columns = topics[:MAX_COLUMNS]
     unit, noun = epochs(group_type), work(group_type)

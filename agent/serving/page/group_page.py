@@ -101,7 +101,8 @@ def group_page(
     ranges = range_chips(known.group, cluster, chosen, began_ms, now_ms)
     form = known.description
     group_type = "classic" if form is None else str(form["group_type"])
-    matrix = matrix_section(known.recording, generation, group_type, now_ms, chosen.query(), cluster)
+    names = {} if form is None else {it["topic_id"]: it["topic"] for it in form["offsets"]}
+    matrix = matrix_section(known.recording, generation, group_type, now_ms, chosen.query(), cluster, names)
     none = "No events are known." if chosen.is_everything else "No events in this range."
     if asked.lost_before_ms is not None:
         none = "No events of this range are kept."

@@ -49,6 +49,18 @@ def three() -> Log:
     return log
 
 
+def test_topics_have_their_names_in_epochs_that_were_there_before_anybody_committed() -> None:
+    log = Log().add(b.c_member("a"), b.c_epoch(1))
+    log.add(b.c_target("a", {"t": [0, 1]}), b.c_target_epoch(1), b.c_current("a", 1, {"t": [0, 1]}))
+    log.add(b.commit("t", 0, version=4, id_of_topic=b.topic_id("t")))
+    assert "<bdi>t</bdi></th>" in matrix(log)
+    log.add(b.c_member("b"), b.c_epoch(2))
+    log.add(b.c_target("a", {"t": [0]}), b.c_target("b", {"t": [1]}), b.c_target_epoch(2))
+    newest = matrix(log)
+    assert "Since epoch 1: 1 of 2 partitions moved, 1 member joined" in newest
+    assert rows(newest) == [[["a"], ["0", "gave", "up", "-1"], ["1"]], [["b", "joined"], ["gained", "+1"], ["1"]]]
+
+
 def test_moves_between_generations() -> None:
     newest = matrix(three())
     assert "Since generation 2: 2 of 4 partitions moved, 1 member left" in newest
