@@ -67,6 +67,8 @@ def _title(facts: FleetReport) -> str:
 
 
 def _range_line(facts: FleetReport) -> str:
+    if not facts.until_ms:
+        return "Nothing was read that has a time"
     lasted = duration(facts.until_ms - facts.since_ms)
     return f"From {timestamp(facts.since_ms)} to {timestamp(facts.until_ms)} UTC ({lasted})"
 

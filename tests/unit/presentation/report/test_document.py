@@ -155,3 +155,9 @@ def test_what_is_counted_of_events_of_which_some_were_let_go_is_the_least_there_
     whole = checked(page_of(gather(source, MADE, wanted(since_ms=T0 + 40 * SECOND))))
     assert "at least" not in whole.text.lower()
     assert "keeps the latest events" not in whole.text
+
+
+def test_a_report_of_nothing_is_of_no_time() -> None:
+    page = checked(page_of(gather(with_all_events(Source([], {}, 0)), MADE, wanted(since_ms=-7_200_000))))
+    assert "Nothing was read that has a time" in page.text
+    assert "1970" not in page.text
