@@ -90,10 +90,13 @@ class Pages:
         open_now = queries.findings(None, None, name)
         shown = cluster if cluster is not None or form is None else form.get("cluster")
         recording = queries.recording(name)
+        # As it was asked for: `2h` begins elsewhere each moment, and is the same.
+        asked = [chosen.preset, *map(request.query_params.get, ("since", "until"))]
         gains: Gains | None = Gains()
         if recording is not None:
             command = whatif_command(name, {}, chosen.since_ms, chosen.until_ms)
-            asked_for = ReplayRequest((shown, name), recording, chosen.since_ms, chosen.until_ms, now_ms, command)
+            key = (shown, name, *asked)
+            asked_for = ReplayRequest(key, recording, chosen.since_ms, chosen.until_ms, now_ms, command)
             gains = gains_soon(self._replays, asked_for)
         rollouts = [it for it in rollouts_of(queries, name, past, form, now_ms) if _is_within(it, chosen)]
         is_judged = bool(rollouts) and rollouts[-1]["verdict"] is not None
@@ -101,8 +104,6 @@ class Pages:
         known = GroupData(*(name, form, events, complete_since_ms, kept, open_now, recording, gains, rollouts, costs))
         last = events[-1]["event_id"] if events else None
         ready = queries.ready()
-        # As it was asked for: `2h` begins elsewhere each moment, and is the same.
-        asked = [chosen.preset, *map(request.query_params.get, ("since", "until"))]
         generation = request.query_params.get("generation")
         version = _digest(
             *(form, len(events), last, kept, open_now, asked, gains, generation, rollouts, costs),

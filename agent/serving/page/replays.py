@@ -20,9 +20,10 @@ Recommend = Callable[[GroupRecording, int | None, int | None, int, Callable[[], 
 
 
 class ReplayRequest(NamedTuple):
-    """A group's recording, the range of it that counts, and the time now; epoch milliseconds."""
+    """A group's recording, the range of it that counts, and the time now; epoch milliseconds. `key`: which group in
+    which range, as it was asked for."""
 
-    key: tuple[str | None, str]
+    key: tuple[str | None, ...]
     recording: GroupRecording
     since_ms: int | None
     until_ms: int | None

@@ -127,6 +127,20 @@ def test_the_table() -> None:
     assert gains_table(other) == "", "a replay of something else says nothing"
 
 
+def test_each_range_has_numbers_of_its_own() -> None:
+    log = Log()
+    for number in range(1, 5):
+        them = [b.member(f"m-{number}-{at}", {"t": [at]}) for at in range(2)]
+        log.add(b.classic_group(number, *them, state_ms=log.now_ms), after_ms=600_000)
+    agent = Replayed(of_log(log))
+    agent.recent.observe([m.finding(at_ms=log.now_ms, group="orders")])
+    with client(agent, lambda: log.now_ms) as http:
+        until(lambda: "being replayed" not in http.get("/groups/orders?range=all").text)
+        assert "being replayed" in http.get("/groups/orders?range=15m").text, "and not the numbers of all"
+        until(lambda: "being replayed" not in http.get("/groups/orders?range=15m").text)
+        assert "being replayed" not in http.get("/groups/orders?range=all").text
+
+
 @pytest.mark.skipif(CAPTURE == SEGMENTS, reason="the captures are not beside the checkout (../shared)")
 def test_a_real_replay_stands_beside_the_finding() -> None:
     agent = captured()
