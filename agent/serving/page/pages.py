@@ -29,6 +29,7 @@ from agent.serving.page.time_range import TimeRange, chosen_range
 from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
 from agent.serving.rollouts import costs_soon, rollouts_of
+from agent.serving.web.content_negotiation import accepts_gzip
 from agent.simulation.whatif.command_line import whatif_command
 
 LIVE_PARAMETER = "live"
@@ -131,7 +132,7 @@ class Pages:
         found = static_files().get(request.path_params["name"])
         if found is None:
             return self.nowhere(request)
-        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        zipped = accepts_gzip(request.headers.get("accept-encoding", ""))
         headers = {**STATIC_HEADERS, "Content-Type": found.kind, **({"Content-Encoding": "gzip"} if zipped else {})}
         return Response(found.zipped if zipped else found.body, headers=headers)
 
