@@ -181,7 +181,7 @@ async function ask(href, { byReader = false } = {}) {
       redirect: "error",
     });
     if (answer.status === 304) {
-      heardAgain(answer);
+      heardAgain();
     } else if (answer.status === 200 || answer.status === 503 || answer.status === 404) {
       const html = await answer.text();
       if (mine !== asking) return;
