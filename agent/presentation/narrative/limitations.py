@@ -117,8 +117,9 @@ def _cause_limitations(told: Totals, group_type: str | None) -> list[str]:
     unknown = [it for it in told.rebalances if it.cause == Cause.UNKNOWN]
     if not unknown:
         return []
-    which = join_words([str(it.generation) for it in unknown if it.generation is not None], 6)
-    text = f"what triggered {count(len(unknown), 'rebalance')}{f' ({epochs(group_type)} {which})' if which else ''}"
+    which = [str(it.generation) for it in unknown if it.generation is not None]
+    numbers = f" ({epochs(group_type)} {join_words(which, 6)})" if which else ""
+    text = f"what triggered {count(len(unknown), 'rebalance')}{numbers}"
     both = sum(bool(it.joined and it.left) for it in unknown)
     if both == len(unknown):
         return [capitalized(f"{text}: members joined and left, and the log does not show in which order.")]

@@ -457,6 +457,13 @@ def test_what_was_not_seen() -> None:
     )
 
 
+def test_rebalances_without_a_generation_may_be_unknown_too() -> None:
+    seen = {"generation": None, "previous_generation": None, "sampled": True, "sampled_every_ms": 400}
+    events = [{**m.rebalance(1, "unknown", T0 + at * MINUTE, confidence=0.0), **seen} for at in range(2)]
+    story = explain(StoryRequest("g", T0 + 9 * MINUTE), events, [], m.form(generations_skipped=None))
+    assert "What triggered 2 rebalances: the log does not show it." in story.limitations
+
+
 def test_a_group_that_was_deleted_within_the_range_is_not_older_than_it() -> None:
     again = m.event("group_created", T0 + SECOND, observed=False)
     assert any("older than the log" in it for it in tell(again).limitations)
