@@ -65,8 +65,8 @@ class Replays:
             while len(self._waiting) > MAX_WAITING:
                 self._waiting.popitem(last=False)
             if not self._is_working:
-                self._is_working = True
                 threading.Thread(target=self._work, name="replays", daemon=True).start()
+                self._is_working = True
         return None if kept is None else _result(asked, kept)
 
     def at_once(self, asked: Replay[T]) -> T:

@@ -94,6 +94,17 @@ def test_a_model_that_trips_ends_nothing() -> None:
     until(lambda: gains(three) == FOUND)
 
 
+def test_a_thread_that_could_not_be_started_is_tried_again() -> None:
+    gains, first = asking(lambda *_: FOUND), asked(recording(1, 2))
+    usual = threading.stack_size(1 << 47)  # No machine has as much room for a thread.
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            gains(first)
+    finally:
+        threading.stack_size(usual)
+    until(lambda: gains(first) == FOUND)
+
+
 def test_only_so_many_wait_and_the_newest_is_next() -> None:
     gate, made = threading.Event(), list[str]()
 
