@@ -119,7 +119,8 @@ class KindWatch:
             try:
                 if self._version is None:
                     await self._list()
-                    has_expired = False
+                    # How long that took says nothing of how long a watch lasts.
+                    began_s = time.monotonic()
                 await self._watch()
             except _Expired:
                 self._requests["expired"] += 1
@@ -146,7 +147,7 @@ class KindWatch:
                     log.debug("Kubernetes: the watch of %s", self._watched.plural, exc_info=True)
                 self._fail(error)
             if time.monotonic() - began_s >= self._timings.steady_s:
-                pauses = self._pauses()
+                pauses, has_expired = self._pauses(), False
                 if self.health.state is WatchState.WATCHING:
                     continue
             await self._wait(max(pause_s, next(pauses)))

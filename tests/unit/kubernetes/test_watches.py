@@ -87,6 +87,16 @@ def test_after_a_version_is_gone_what_a_new_list_lacks_went_meanwhile(gone: Answ
         assert watcher.reading().requests["expired"] == 1
 
 
+def test_where_each_version_is_gone_once_it_was_listed_there_are_pauses() -> None:
+    """As of very many pods that change all the time: everything was listed over and over, without a pause."""
+    gone = watched(("ERROR", {"code": 410, "reason": "Expired"}))
+    rarely = WatchTimings(first_pause_s=3600.0, last_pause_s=3600.0, pods_last_pause_s=3600.0, steady_s=3600.0)
+    with watching(rarely, pods=[listed(version=5), gone] * 100) as (watcher, server):
+        until(lambda: watcher.reading().requests["expired"] >= 2)
+        time.sleep(0.2)
+        assert len(server.asked("pods")) == 4
+
+
 def test_a_kind_without_a_right_is_named_once_and_asked_seldom_and_the_others_go_on() -> None:
     denied = refused(403, 'events is forbidden: User "x" cannot list resource "events"')
     with watching(events=[denied], nodes=[refused(403, "no")]) as (watcher, server):
