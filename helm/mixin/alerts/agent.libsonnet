@@ -158,7 +158,7 @@
             'KshadowHistoryDropped',
             'warning',
             '1m',
-            'increase(%s[1h]) > 0' % lib.metric('kshadow_history_dropped_total'),
+            grewWithinAnHour('kshadow_history_dropped_total'),
             'The kshadow agent %s drops history that its sink {{ $labels.sink }} did not take.' % agent,
             'The kshadow agent %s dropped about {{ printf "%%.0f" $value }} events within the last hour. ' % agent +
             'Either the sink {{ $labels.sink }} did not take them and there was no room left to keep them, or it refuses them for ' +

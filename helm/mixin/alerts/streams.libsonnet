@@ -38,12 +38,20 @@
             'to their end, or has ended no batch for more than %s. Its tables are that old; nothing is lost ' % lib.duration(config.streamStalledSeconds) +
             'while the topic keeps the records.'
           ),
+          // Its checkpoint has the count. In Kubernetes each start is another instance, which begins with what it
+          // was, and may end again before the alert has waited.
           lib.alert(
             'KshadowStreamFailing',
             'warning',
             config.streamFailingFor,
             |||
               increase(%(failures)s[1h]) > 0
+              or
+              (
+                (last_over_time(%(failures)s[10m]) unless present_over_time(%(failures)s[1h] offset 1h))
+                > on (job, query) group_left
+                max by (job, query) (last_over_time(%(failures)s[1d] offset 1h))
+              )
               or
               (
                 %(age)s > %(late)d
