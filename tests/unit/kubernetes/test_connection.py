@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ from agent.config.settings import KubernetesSettings
 from agent.kubernetes import connection
 from agent.kubernetes.connection import find_connection
 from agent.kubernetes.errors import KubernetesMisconfigured
+from agent.kubernetes.watched import WATCHED
 from agent.runtime.factory import make_watcher
 
 TOKEN = "c2VjcmV0LXRva2Vu"
@@ -108,6 +114,40 @@ def test_the_doctor_tells_of_a_login_that_fails(file: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"(context here of {file}): the login fails: Token file /nowhere/token not found" in done.stdout
     assert done.stdout.startswith("failed: ")
+
+
+@pytest.mark.usefixtures("process")
+def test_the_doctor_does_not_take_in_all_that_there_is(file: Path) -> None:
+    """A watch without a version begins with each object: in a pod of 128 MiB they ended the agent beside it."""
+    line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "x" * 100_000}}}).encode() + b"\n"
+    sent = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # http.server's name
+            self.send_response(200)
+            self.end_headers()
+            if "watch=1" not in self.path:
+                self.wfile.write(b'{"metadata": {"resourceVersion": "7"}, "items": []}')
+                return
+            until_s = time.monotonic() + 5
+            with suppress(OSError):
+                while time.monotonic() < until_s:
+                    self.wfile.write(line)
+                    sent.append(len(line))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = kubeconfig(token=TOKEN)
+        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{server.server_port}"
+        file.write_text(yaml.safe_dump(config))
+        done = subprocess.run([sys.executable, "-c", _DOCTOR], capture_output=True, text=True, timeout=60)
+        server.shutdown()
+    assert done.stdout.count("ok: granted") == len(WATCHED), done.stdout + done.stderr
+    # What connections hold of it.
+    assert sum(sent) < len(WATCHED) * 10_000_000
 
 
 def test_several_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
