@@ -382,12 +382,12 @@ class ClusterHistory:
                     if kill not in pod.probe_kills:
                         pod.probe_kills = (*pod.probe_kills, kill)[-MAX_TERMINATIONS:]
             case "NodeNotReady" if about.kind == "Pod":
-                if (pod := self._involved_pod(about)) is None:
+                if (pod := self._involved_pod(about, at)) is None:
                     self._await(about.uid or f"Pod/{about.namespace}/{about.name}", it, span)
                 else:
                     pod.unreported_ms = at
             case "Preempted" | "TaintManagerEviction" | "Evicted":
-                pod = self._involved_pod(about)
+                pod = self._involved_pod(about, at)
                 if pod is None:
                     self._await(about.uid or f"Pod/{about.namespace}/{about.name}", it, span)
                 # "Cancelling deletion of Pod" has the same reason (taint_eviction.go, emitCancelPodDeletionEvent).
@@ -429,11 +429,12 @@ class ClusterHistory:
             for it, span in self._waiting.pop(about, ()):
                 self._apply_event(it, span)
 
-    def _involved_pod(self, about: Involved) -> PodRecord | None:
-        """The pod that an event is about: the taint manager's name no uid."""
+    def _involved_pod(self, about: Involved, at_ms: int) -> PodRecord | None:
+        """The pod that an event is about: the taint manager's name no uid, and one before may have had the name."""
         if about.uid:
             return self.pods.get(about.uid)
-        named = [it for it in self.pods_named(about.name) if it.namespace == about.namespace and it.gone_ms is None]
+        live = (it for it in self.pods_named(about.name) if it.gone_ms is None and it.created_ms <= at_ms)
+        named = [it for it in live if it.namespace == about.namespace]
         return named[-1] if len(named) == 1 else None
 
     # Forgetting.

@@ -12,7 +12,7 @@ from agent.kubernetes.history import KEEP_MS, MAX_WAITING
 from agent.kubernetes.records import Span
 from tests.harness.kubernetes.components import Cluster
 from tests.harness.kubernetes.memory_world import MemoryWorld
-from tests.harness.kubernetes.scenes import Expected, Scenes
+from tests.harness.kubernetes.scenes import Expected, Scenes, member
 
 NAMES = [it for it in dir(Scenes) if it.startswith(("departs_", "joins_", "unknown_"))]
 
@@ -80,6 +80,30 @@ def test_an_event_that_comes_before_what_it_is_about_is_not_lost(first: str) -> 
     world.bring(first)
     world.passes(6)
     assert _mistakes(world, scenes.expected) == []
+
+
+def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_has_it_now() -> None:
+    """As in the first list after an agent's start: whatever ended the new pod later, it was told as evicted."""
+    world = MemoryWorld(without=frozenset(["events"]))
+    cluster = Cluster(world)
+    sets = cluster.stateful_set("db", 1, "5b8d7f9c6b")
+    first = cluster.pod(sets, cluster.node("n"), ordinal=0)
+    world.passes(5)
+    cluster.taint_evicts(first)
+    world.passes(2)
+    cluster.finishes(first)
+    world.passes(1)
+    second = cluster.pod(sets, "n", ordinal=0)
+    world.passes(60)
+    world.bring("events")
+    world.delete("pods", second.name)
+    left = world.ms
+    world.passes(1)
+    cluster.finishes(second)
+    world.passes(6)
+    origin = world.evidence.departure_origin(member(second), left, left + 300)
+    assert origin is not None
+    assert origin.kind == "deleted"
 
 
 def test_events_that_wait_are_bounded() -> None:
