@@ -322,6 +322,9 @@ class _Departure:
             # It went unseen, or what says why is on its way.
             return None
         owner = history.workloads.get(work.owner) if work is not None and work.owner is not None else work
+        if work is not None and owner is None and _shrank(history, work, pod, taken) is not None:
+            # By a controller that is not followed (a Rollout), or may not be: what that was asked to do is not known.
+            return None
         if owner is not None and owner.deleted is not None:
             return self._taken_by(OriginKind.DELETED, f"the pod was deleted with its {owner.label}")
         if pod.owner_name is not None and work is None and pod.owner_name.startswith(("ReplicaSet/", "StatefulSet/")):
@@ -348,10 +351,7 @@ class _Departure:
             return self._taken_by(
                 OriginKind.SCALED_DOWN, f"{scaled.label} went from {lessened.before} to {lessened.after} replicas{by}"
             )
-        if owner is None:
-            # Of a controller that is not followed (a Rollout), or may not be.
-            return None
-        if owner.replicas > work.replicas and self.now_ms - shrank.span.to_ms >= SETTLE_MS:
+        if owner is not None and owner.replicas > work.replicas and self.now_ms - shrank.span.to_ms >= SETTLE_MS:
             # Recreate: the old set goes before the new one is made.
             return self._taken_by(OriginKind.ROLLED_OUT, _rollout(work, work.revision, None))
         return None

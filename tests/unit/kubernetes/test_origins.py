@@ -10,7 +10,7 @@ from agent.core.inference.origins import KINDS
 from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.history import KEEP_MS, MAX_WAITING
 from agent.kubernetes.records import Span
-from tests.harness.kubernetes.components import Cluster
+from tests.harness.kubernetes.components import Cluster, SetHandle
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.kubernetes.scenes import Expected, Scenes, member
 
@@ -104,6 +104,26 @@ def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_
     origin = world.evidence.departure_origin(member(second), left, left + 300)
     assert origin is not None
     assert origin.kind == "deleted"
+
+
+def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_that_is_not_followed() -> None:
+    """Argo's Rollout: "the pod was deleted, and neither a rollout nor fewer replicas did it"."""
+    world = MemoryWorld()
+    cluster = Cluster(world)
+    rollout = SetHandle("Rollout", "payments", "uid-of-a-rollout")
+    sets, node = cluster.replica_set(rollout, "5b8d7f9c6b", 1, 3), cluster.node("n")
+    pods = [cluster.pod(sets, node) for _ in range(3)]
+    world.passes(600)
+    cluster.controller_scales(sets, 2)
+    lefts = []
+    for pod in (pods[2], pods[0]):
+        world.delete("pods", pod.name)
+        lefts.append((pod, world.ms))
+        world.passes(1)
+        cluster.finishes(pod)
+    world.passes(6)
+    told = [world.evidence.departure_origin(member(pod), left, left + 300) for pod, left in lefts]
+    assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
 
 
 def test_events_that_wait_are_bounded() -> None:
