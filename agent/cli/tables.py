@@ -8,7 +8,7 @@ to be. No line ends in blanks. Knows neither terminals nor what the text means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -37,6 +37,18 @@ class Column(Struct, frozen=True):
     wide: bool = False
     unit: str = ""
     below: int = 0
+
+
+def with_cluster(columns: Mapping[str, Column], groups: Iterable[Mapping[str, object]]) -> Mapping[str, Column]:
+    """The columns, and before that of the group its cluster's, where `groups` are those of an agent of several."""
+    if all(row.get("cluster") is None for row in groups):
+        return columns
+    out = {}
+    for key, column in columns.items():
+        if key == "group":
+            out["cluster"] = Column("CLUSTER", folds=MIN_FOLDED_WIDTH)
+        out[key] = column
+    return out
 
 
 def render(

@@ -11,7 +11,7 @@ from agent.cli.options import follow_options, history_options, option, output_op
 from agent.cli.output import warn
 from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import is_about, match_option, sort_option
-from agent.cli.tables import MIN_FOLDED_WIDTH, Column
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column, with_cluster
 from agent.cli.text import iso_time
 from agent.common.timespec import TimeSpec
 from agent.core.diagnosis.severity import Severity
@@ -90,7 +90,8 @@ def findings(
         is_idle = finds_here(query.ctx) and query.ctx.params["analyzer_names"] == "none"
         none = "no findings: no analyzer was run" if is_idle else "no findings"
         empty = query.nothing_in_range(answers, since_ms, none)
-        query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty=empty)
+        known = answers.groups() if answers.capabilities.live else []
+        query.print_rows(rows, with_cluster(_COLUMNS, known), shown=_shown, view=_sortable, empty=empty)
         if not rows and not answers.now_ms and answers.groups():
             warn("the records have no timestamps: nothing is found without times")
         if since_ms is not None or until_ms is not None:
@@ -98,7 +99,7 @@ def findings(
         if only and not rows:
             _warn_of_unknown(only)
         if answers.capabilities.live:
-            warn_stale((it for it in answers.groups() if is_about(it, groups, match)), answers)
+            warn_stale((it for it in known if is_about(it, groups, match)), answers)
 
 
 def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int | None) -> None:
@@ -131,11 +132,13 @@ def _follow(query: Query, since: TimeSpec | None, is_wanted: Callable[[dict[str,
     """What is open (or was since then), and from then on whatever opens and is resolved."""
     from agent.cli.following import OVERLAP_MS, RowPrinter, SeenEvents
 
-    seen, lines = SeenEvents(), RowPrinter(query.output, _COLUMNS, _shown)
+    seen = SeenEvents()
+    lines: RowPrinter | None = None
     asked_ms: int | None = None
 
     def poll(answers: Answers) -> None:
-        nonlocal asked_ms
+        nonlocal asked_ms, lines
+        lines = lines or RowPrinter(query.output, with_cluster(_COLUMNS, answers.groups()), _shown)
         if asked_ms is None:
             new = seen.only_new(answers.findings(None if since is None else since.before(answers.now_ms)))
             # What was resolved lately is no news.

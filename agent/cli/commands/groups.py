@@ -10,7 +10,7 @@ import click
 from agent.cli.options import follow_options, output_option, source_options
 from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import match_option, matches_any, sort_option, state_option, type_option
-from agent.cli.tables import Column
+from agent.cli.tables import Column, with_cluster
 from agent.cli.text import iso_time
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ def groups(
     from agent.cli.answers import warn_stale
 
     with query.open() as answers:
-        rows = [*filter(is_wanted, answers.groups())]
-        query.print_rows(rows, _COLUMNS, shown=_shown, empty=empty)
+        known = answers.groups()
+        rows = [*filter(is_wanted, known)]
+        query.print_rows(rows, with_cluster(_COLUMNS, known), shown=_shown, empty=empty)
         warn_stale(rows, answers)
 
 
@@ -101,17 +102,20 @@ def _follow(query: Query, is_wanted: Callable[[dict[str, Any]], bool]) -> NoRetu
     from agent.cli.following import RowPrinter
 
     columns = {"seen": Column("SEEN"), **{key: _COLUMNS[key] for key in _FOLLOWED_COLUMNS}}
-    lines = RowPrinter(
-        query.output, columns, lambda row: {**row, "state": _state(row), "seen": iso_time(row["seen_ms"])}
-    )
-    before: dict[str, dict[str, Any]] = {}
+    lines: RowPrinter | None = None
+    before: dict[tuple[str | None, str], dict[str, Any]] = {}
 
     def poll(answers: Answers) -> None:
-        nonlocal before
-        rows = {row["group"]: row for row in answers.groups()}
-        gone = [{**row, "state": "Dead", "members": 0} for name, row in before.items() if name not in rows]
-        new = [row for name, row in rows.items() if _fingerprint(row) != _fingerprint(before.get(name))]
+        nonlocal before, lines
+        rows = {(row.get("cluster"), row["group"]): row for row in answers.groups()}
+        gone = [{**row, "state": "Dead", "members": 0} for key, row in before.items() if key not in rows]
+        new = [row for key, row in rows.items() if _fingerprint(row) != _fingerprint(before.get(key))]
         before = rows
+        lines = lines or RowPrinter(
+            query.output,
+            with_cluster(columns, rows.values()),
+            lambda row: {**row, "state": _state(row), "seen": iso_time(row["seen_ms"])},
+        )
         lines.print({**row, "seen_ms": answers.now_ms} for row in filter(is_wanted, [*new, *gone]))
 
     query.follow(poll)

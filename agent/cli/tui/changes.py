@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.cli.tui.fleet import CLUSTER_ROW_NAME, Fleet, FleetRow, JsonView, Key, display_text, key_of, severity_rank
+from agent.cli.tui.fleet import Fleet, FleetRow, JsonView, Key, display_text, severity_rank
 from agent.presentation.narrative.findings import finding_key
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.words import count, duration
@@ -92,23 +92,17 @@ def _findings(before: Fleet, after: Fleet) -> list[Change]:
     for key, event in now.items():
         old = was.get(key)
         if old is None:
-            out.append(_finding_change(event, event["at_ms"], "finding opened"))
+            out.append(_finding_change(after, event, "finding opened"))
         elif old["severity"] != event["severity"]:
-            out.append(
-                _finding_change(event, event["at_ms"], f"finding changed, was {display_text(old['severity'], 20)}")
-            )
+            out.append(_finding_change(after, event, f"finding changed, was {display_text(old['severity'], 20)}"))
     for key, event in was.items():
         if key not in now:
             after_ms = max(after.at_ms - event["since_ms"], 0)
             what = f"finding closed after {duration(after_ms)}: {display_text(event['analyzer'], 60)}"
-            out.append(Change(after.at_ms, key_of(event), _name(event), what))
+            out.append(Change(after.at_ms, *before.subject_of(event), what))
     return out
 
 
-def _finding_change(event: JsonView, at_ms: int, what: str) -> Change:
+def _finding_change(fleet: Fleet, event: JsonView, what: str) -> Change:
     text = f"{what}: {event['severity']}: {event['analyzer']}: {event['summary']} Advice: {event['advice']}"
-    return Change(at_ms, key_of(event), _name(event), display_text(text, MAX_TEXT), severity_rank(event))
-
-
-def _name(event: JsonView) -> str:
-    return CLUSTER_ROW_NAME if event["group"] is None else display_text(event["group"]) or '""'
+    return Change(event["at_ms"], *fleet.subject_of(event), display_text(text, MAX_TEXT), severity_rank(event))

@@ -83,6 +83,14 @@ class Fleet:
     by_key: Mapping[Key, FleetRow] = field(default_factory=dict, compare=False, repr=False)
     findings_by_key: Mapping[Key, Sequence[JsonView]] = field(default_factory=dict, compare=False, repr=False)
 
+    def subject_of(self, finding: JsonView) -> tuple[Key, str]:
+        """The row that a finding is about, and its name. An agent of one cluster may name it in events alone."""
+        key = key_of(finding)
+        row = self.by_key.get(key) or self.by_key.get(Key(None, key.group))
+        if row is not None:
+            return row.key, row.name
+        return key, CLUSTER_ROW_NAME if key.group is None else display_text(key.group) or '""'
+
 
 class RecentRebalances:
     """When each group rebalanced of late: from counts that grow between looks, and events before the first one."""

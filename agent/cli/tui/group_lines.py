@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 
@@ -101,18 +101,16 @@ def lag_section(watched: GroupState, width: int, height: int = 1) -> list[Line]:
     return out
 
 
-def findings_section(findings: Sequence[JsonView], width: int, now_ms: int, *, named: bool = False) -> list[Line]:
-    """Open findings, the severest first, each with its advice; `named`: with the group it is about."""
+def findings_section(
+    findings: Sequence[JsonView], width: int, now_ms: int, *, name_of: Callable[[JsonView], str] | None = None
+) -> list[Line]:
+    """Open findings, the severest first, each with its advice; `name_of` names the group it is about."""
     if not findings:
         return [heading("Findings", "none open", width)]
     out = [heading("Findings", f"{len(findings)} open", width)]
     for event in sorted(findings, key=lambda it: (-severity_rank(it), it["since_ms"])):
         sign, style = severity_mark(severity_rank(event))
-        group = (
-            ""
-            if not named
-            else ("the cluster" if event["group"] is None else display_text(event["group"], 60)) + ": "
-        )
+        group = "" if name_of is None else f"{name_of(event)}: "
         first: list[Piece] = [(f" {sign} ", style), (group, "bold"), (display_text(event["analyzer"], 60), style)]
         since = duration(max(now_ms - event["since_ms"], 0))
         # Its summary is written as it opens and grows worse, and not anew with each case.

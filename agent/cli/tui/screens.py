@@ -108,8 +108,11 @@ class WatchScreen(Screen[None]):
         """Open the panel of all open findings, with their advice."""
 
         def made(width: int) -> list[Line]:
-            found = () if self.state.fleet is None else self.state.fleet.findings
-            return of_group.findings_section(found, width, self.state.poller.now_ms, named=True)
+            fleet = self.state.fleet or Fleet()
+            now_ms = self.state.poller.now_ms
+            return of_group.findings_section(
+                fleet.findings, width, now_ms, name_of=lambda event: fleet.subject_of(event)[1]
+            )
 
         self.app.push_screen(PanelScreen(self.state, "All open findings", made))
 

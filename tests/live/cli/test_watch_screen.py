@@ -98,7 +98,7 @@ def test_a_walk(capture: str) -> None:
         it.type("t")
         it.until("by trouble")
         it.type("f")
-        it.until("All open findings", "the cluster: coordinator_hotspot")
+        it.until("All open findings", "(cluster): coordinator_hotspot")
         it.type("escape")
         it.until("by trouble")
         it.type("?")

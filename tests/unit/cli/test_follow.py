@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.common.clock import now_ms
-from agent.core.queries import Health
+from agent.core.queries import Health, JsonObject
 from agent.serving.server import WebServer, serving
 from tests.unit.cli.running import SEGMENTS, kshadow, spawn
 from tests.unit.core.shadow import build as b
@@ -123,6 +123,40 @@ def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
         assert it.end(signal.SIGINT) == 130
         assert it.left("stderr") == []
     assert lag.left("stdout") == found.left("stdout") == []
+
+
+class OfTwoClusters(Replayed):
+    """Two clusters that have the same groups; those of the second can be gone."""
+
+    second_is_empty = False
+
+    def groups(self) -> list[JsonObject]:
+        clusters = ("eu",) if self.second_is_empty else ("eu", "us")
+        return [{**row, "cluster": it} for row in super().groups() for it in clusters]
+
+
+@pytest.mark.usefixtures("process")
+def test_groups_of_the_same_name_in_two_clusters() -> None:
+    live = Live()
+    live.replayed = OfTwoClusters([])
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    live.replayed.recent.observe([m.finding("idle_members", live.log.now_ms, group="g", cluster="us")])
+    with (
+        serving(live.replayed) as url,
+        following("groups", "--agent", url) as groups,
+        following("findings", "--agent", url) as found,
+    ):
+        assert groups.line().split()[:3] == ["SEEN", "CLUSTER", "GROUP"]
+        assert {tuple(groups.line().split()[2:4]) for _ in range(2)} == {("eu", "g"), ("us", "g")}
+        assert "CLUSTER  GROUP" in found.line()
+        assert "us       g" in found.line()
+        live.replayed.second_is_empty = True
+        assert groups.line().split()[2:6] == ["us", "g", "classic", "Dead"]
+        assert [line.split()[:2] for line in kshadow("groups", "--agent", url).stdout.splitlines()] == [
+            ["CLUSTER", "GROUP"],
+            ["eu", "g"],
+        ]
+        assert "CLUSTER  GROUP" in kshadow("findings", "--agent", url).stdout
 
 
 @pytest.mark.usefixtures("process")

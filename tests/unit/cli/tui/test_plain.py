@@ -115,6 +115,23 @@ def test_what_changes_is_said_once() -> None:
     assert sixth == ["14:13:34 answers again"]
 
 
+def test_findings_of_several_clusters_are_told_with_theirs() -> None:
+    source = made.Answers()
+    source.rows = [made.row("g", cluster="eu"), made.row("g", cluster="us")]
+
+    def opens() -> None:
+        source.open = [m.finding("idle_members", m.T0, group="g", cluster="us")]
+
+    def closes() -> None:
+        source.open = []
+
+    _, opened, closed = told(source, opens, closes)
+    assert [it[:25] for it in (*opened, *closed)] == ["14:13:20 us/g: finding op", "14:13:24 us/g: finding cl"]
+    source.rows = [made.row("g")]  # of one cluster that has a name: only its events have it
+    _, opened = told(source, opens)
+    assert [it[:22] for it in opened] == ["14:13:20 g: finding op"]
+
+
 def test_many_rebalances_at_once_ask_for_few() -> None:
     source = made.Answers()
     source.rows = [made.row(f"g{number:02d}") for number in range(60)]
