@@ -58,6 +58,8 @@ class ClockWorld(MemoryWorld):
 class WrittenPods:
     """In the place of what watches an API server: pods that a scene writes."""
 
+    failure: Exception | None = None
+
     def __init__(self) -> None:
         self.world = ClockWorld()
         self.evidence: PodEvidence = self.world.evidence
