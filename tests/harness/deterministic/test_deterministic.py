@@ -18,7 +18,7 @@ FOUND_AT = {
     "event-id-of-wall-clock": 0,
     "missed-reset": 19,
     "snapshot-ahead-of-history": 92,
-    "stale-called-ready": 14,
+    "stale-called-ready": 23,
 }
 """Seeds that find planted bugs, for now: a change of the agent changes what a seed plays."""
 
@@ -103,6 +103,8 @@ def test_soak(alone: ProcessPoolExecutor) -> None:
         pytest.param(4957, id="told-again-after-a-lost-offset-where-a-snapshot-had-been-refused"),
         # A partition that came back was read from its beginning without a look ahead: a record ahead moved its clock.
         pytest.param(9221, id="record-ahead-in-a-partition-that-came-back"),
+        # No bug of the agent's: it waited 10 s for records, and was called still as that was over.
+        pytest.param(31000, id="pause-that-is-no-standstill"),
     ],
 )
 def test_bug_that_was_found(seed: int, alone: ProcessPoolExecutor) -> None:

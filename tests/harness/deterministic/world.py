@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from agent.common import pacing
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, ReadSettings, SnapshotSettings
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.events.events import Event
@@ -239,6 +240,8 @@ class World:
                 (sink_worker, "os", self.disk.os_of_sinks()),
                 # Who shares the topic takes a pause of seconds for a sign that the others have its partitions.
                 (reader_loop, "POLL_S", min(self.knobs.poll_s, 5.0) if self.knobs.shares else self.knobs.poll_s),
+                # Nor is a pause a standstill, which an agent that asks twice a second tells from it by its length.
+                (pacing, "STOOD_STILL_S", max(pacing.STOOD_STILL_S, self.knobs.poll_s + 1)),
                 (mirror_module, "LARGE_BYTES", self.knobs.large_group),
                 (mirror_module, "LARGE_GROUP", self.knobs.large_group),
                 (EventBuffer.__init__, "__kwdefaults__", {"clock": self.scheduler.monotonic}),
