@@ -15,8 +15,8 @@ missing in one is asked for by name before it is told to be gone; what may not b
 (`GroupLook.is_withheld`), and a group that appears counts as new only where all groups may be seen. So is, after
 `STALE_S`, a group that no list has and whose coordinator does not answer.
 
-Offsets of records ascend, over restarts too: they are made of the time. Their times do not go back, unless the clock
-of this machine goes back far, or another cluster answers: then all begins anew.
+Offsets of records ascend, over restarts too: they are made of the time. Their times do not go back, and run no faster
+than time does, unless the clock of this machine is set by much, or another cluster answers: then all begins anew.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ MAX_QUESTIONS, GROUPS_PER_QUESTION = 12, 5
 STALE_S = 60.0
 """After so long without an answer nothing is current any more, of all groups or of one."""
 FAR_MS = 300_000
-"""By how much the wall may fall behind the last look before groups are looked at anew. Until then time stands still,
-which costs less than all that is known."""
+"""By how much the wall may fall behind the last look, or step ahead, before groups are looked at anew. Until then
+time stands still, or passes at once, which costs less than all that is known."""
 NAMES_LOGGED = 5
 """Groups that may not be seen, or topics, that are named in the log; /readyz has the number of groups."""
 OFFSETS_PER_MS = 1_000
@@ -201,6 +201,8 @@ class SampledReader:
         self._rows: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self._next_offset = 0
         self._last_ms = 0
+        # Of the steady clock, as of the last step.
+        self._wall_ahead_ms: int | None = None
         self._notices: list[ReaderNotice] = []
         self._sent = 0
         self._sent_before = 0
@@ -357,7 +359,12 @@ class SampledReader:
     def _step(self, now: float) -> None:
         if lasted_s := self._standstill.lasted_s(now):
             self._stood_still = now, lasted_s
-        if (behind_ms := self._last_ms - clock.now_ms()) > FAR_MS:
+        wall_ms = clock.now_ms()
+        before_ms, self._wall_ahead_ms = self._wall_ahead_ms, wall_ms - monotonic_ms()
+        if before_ms is not None and (ahead_ms := self._wall_ahead_ms - before_ms) > FAR_MS:
+            # All would have been silent for as long.
+            self._begin_anew(f"the clock of this machine went ahead by {ahead_ms / 60_000:.0f} min")
+        elif (behind_ms := self._last_ms - wall_ms) > FAR_MS:
             self._begin_anew(f"the clock of this machine went back by {behind_ms / 60_000:.0f} min")
         process = self._session.process(now)
         if process is None:
