@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
@@ -67,14 +66,21 @@ class GroupLags:
         """Each group's lag in records over all its topics, where it is known."""
         if self.watcher is None:
             return {}
-        # A group is in one partition, but for one that stands in another since the topic was given more.
-        out: Counter[str] = Counter()
-        for snapshot in self._snapshots():
-            out.update(snapshot.totals())
-        return dict(out)
+        out: dict[str, int] = {}
+        for partition, snapshot in self._snapshots():
+            for group, records in snapshot.totals().items():
+                if group not in out or self._tells_of(partition, group):
+                    out[group] = records
+        return out
 
-    def _snapshots(self, *, begin_look: bool = False) -> Iterator[LagSnapshot]:
-        """What all groups have committed, a partition at a time."""
+    def _tells_of(self, partition: int, group: str) -> bool:
+        """Whether, of a group that stands in several partitions, this one tells how it is."""
+        with self._lock:
+            mirror = self._state.mirror.mirror_of(group)
+        return mirror is not None and mirror.partition == partition
+
+    def _snapshots(self, *, begin_look: bool = False) -> Iterator[tuple[int, LagSnapshot]]:
+        """What all groups have committed, by partition, one at a time."""
         with self._lock:
             mirrors = list(self._state.mirror.partitions.values())
         if begin_look:
@@ -84,7 +90,7 @@ class GroupLags:
                 if begin_look:
                     mirror.offsets.begin_look()
                 taken = self.scraped.take(mirror.partition, mirror.offsets)
-            yield taken
+            yield mirror.partition, taken
 
     def _end_look(self, at_ms: int) -> None:
         with self._lock:
@@ -96,7 +102,7 @@ class GroupLags:
         shares: list[SharePosition] = []
 
         def positions() -> Iterator[CommittedPositions]:
-            for snapshot in self._snapshots(begin_look=True):
+            for _, snapshot in self._snapshots(begin_look=True):
                 shares.extend(snapshot.shares)
                 yield snapshot.positions
 

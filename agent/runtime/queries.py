@@ -14,7 +14,7 @@ from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.group_placement import observe_placement, possible_partitions
 from agent.core.protocol.states import GroupType
 from agent.core.queries import Health, JsonObject, Timeline
-from agent.core.shadow.views import GroupView
+from agent.core.shadow.views import GroupView, one_of_each
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
@@ -307,7 +307,11 @@ class AgentQueries(ServedQueries):
         out: dict[str, int] = {}
         for mirror in partitions:
             with self._lock:
-                out.update((group, mirror.partition) for group in mirror.groups if self.shows_group(group))
+                out.update(
+                    (group, mirror.partition)
+                    for group in mirror.groups
+                    if self.shows_group(group) and (group not in out or self._state.mirror.mirror_of(group) is mirror)
+                )
         return out
 
     def view(self, group: str) -> GroupView | None:
@@ -381,7 +385,7 @@ class AgentQueries(ServedQueries):
         for mirror in partitions:
             with self._lock:
                 views += (view for view in mirror.views(names) if self.shows_group(view.group))
-        return views
+        return one_of_each(views)
 
 
 def passed_over_text(pieces: Sequence[PassedOver]) -> str:

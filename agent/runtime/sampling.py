@@ -23,6 +23,7 @@ from agent.core.events.samples import (
     PositionBehind,
     sample_event,
 )
+from agent.core.shadow.views import precedence
 from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
@@ -121,8 +122,8 @@ class Sampler(BackgroundThread):
         return not self._is_behind
 
     def _samples(self) -> list[GroupSample]:
-        """One of each group: where it stands in two partitions, of its newest state."""
-        found: dict[str, tuple[int, GroupSample]] = {}
+        """One of each group."""
+        found: dict[str, tuple[tuple[bool, int, int], GroupSample]] = {}
         # The clock on the wall may be set back: a sample's time is after that of the one before.
         least_ms = self._last_ms + 1
         for mirror, readings in self._groups.by_partition():
@@ -137,12 +138,13 @@ class Sampler(BackgroundThread):
             lags = lag_sums(taken.topics())
             ends_ms = taken.ends.at_ms or None
             behind = {} if ends_ms is None else furthest_behind(taken.partitions())
-            for shape, load, *_ in readings:
+            for shape, load, commit_ms, *_ in readings:
                 other = found.get(shape.group)
-                if other is not None and other[0] >= shape.state_since_ms:
+                standing = precedence(shape.state, commit_ms, shape.state_since_ms)
+                if other is not None and other[0] >= standing:
                     continue
                 found[shape.group] = (
-                    shape.state_since_ms,
+                    standing,
                     GroupSample(
                         at_ms,
                         mirror.partition,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 
 from agent.core.inference.external_evidence import EvidenceSource
@@ -11,7 +11,7 @@ from agent.core.inference.origins import OriginSource
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
-from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.shadow.views import CommittedOffset, GroupView, one_of_each, precedence_of
 from agent.core.wire.primitives import Uuid
 
 
@@ -87,15 +87,18 @@ class ClusterMirror:
                 self._names = names
         return self._names
 
-    def views(self) -> Iterator[GroupView]:
+    def views(self) -> list[GroupView]:
         """Every group, by name within its partition."""
         names = self.topic_names()
-        for _, mirror in sorted(self.partitions.items()):
-            yield from mirror.views(names)
+        return one_of_each(view for _, mirror in sorted(self.partitions.items()) for view in mirror.views(names))
 
     def mirror_of(self, group: str) -> PartitionMirror | None:
-        """The mirror that has a group, or None."""
-        return next((it for it in list(self.partitions.values()) if group in it.groups), None)
+        """The mirror that has a group, or None; of several the one that tells how it is."""
+        having = [it for it in list(self.partitions.values()) if group in it.groups]
+        if len(having) > 1:
+            views = [(view, it) for it in having if (view := it.view(group)) is not None]
+            having = [max(views, key=lambda found: precedence_of(found[0]))[1]]
+        return having[0] if having else None
 
     def view(self, group: str) -> GroupView | None:
         """One group, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from sys import intern
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.origins import Origin
 from agent.core.protocol.client_libraries import UNKNOWN
+from agent.core.protocol.states import GroupState
 from agent.core.state_fields import interned
 
 _SHARED = (
@@ -159,3 +160,24 @@ class GroupView(Struct, frozen=True):
     def partitions(self) -> int:
         """How many partitions (or tasks) its members hold."""
         return sum(member.partitions for member in self.members)
+
+
+def precedence(state: str, last_commit_ms: int | None, state_since_ms: int) -> tuple[bool, int, int]:
+    """Of a group that stands in two partitions, since the topic was given more of them, the greater one tells how it
+    is: where it was before, its coordinator hears no commits, and takes its members for dead."""
+    return state != GroupState.EMPTY, last_commit_ms or 0, state_since_ms
+
+
+def precedence_of(view: GroupView) -> tuple[bool, int, int]:
+    """See `precedence`."""
+    return precedence(view.state, view.last_commit_ms, view.state_since_ms)
+
+
+def one_of_each(views: Iterable[GroupView]) -> list[GroupView]:
+    """Each group once: see `precedence`."""
+    found: dict[str, GroupView] = {}
+    for view in views:
+        other = found.get(view.group)
+        if other is None or precedence_of(view) > precedence_of(other):
+            found[view.group] = view
+    return list(found.values())

@@ -44,7 +44,8 @@ class PartitionCountChanged(Struct, frozen=True):
     def __str__(self) -> str:
         return (
             f"the topic has {self.after} partitions, and had {self.before}: groups that get another"
-            " coordinator, once the brokers restart, are told twice, also as they were at their former one"
+            " coordinator, once the brokers restart, are told to be created there, and to lose their members at their"
+            " former one"
         )
 
 

@@ -16,7 +16,7 @@ from agent.core.diagnosis.consumption import Consumption, window_of
 from agent.core.end_offsets import NO_END_OFFSETS
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.mirror import Group, PartitionMirror
-from agent.core.shadow.views import GroupView
+from agent.core.shadow.views import GroupView, precedence
 from agent.core.wire.primitives import Uuid
 from agent.kafka.lag.scraped import NOTHING_COMMITTED, GroupPositions, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
@@ -181,9 +181,9 @@ def cluster_findings(state: ClusterState) -> Sequence[tuple[tuple[str, str], boo
 
 
 def _merged(one: GroupReading, other: GroupReading) -> GroupReading:
-    """A group stands in two partitions once the topic was given more of them: its newest state is the one it has."""
-    newest = one if one.shape.state_since_ms > other.shape.state_since_ms else other
-    return newest._replace(counts=_sum(one.counts, other.counts))
+    """A group stands in two partitions once the topic was given more of them."""
+    told = max(one, other, key=lambda it: precedence(it.shape.state, it.last_commit_ms, it.shape.state_since_ms))
+    return told._replace(counts=_sum(one.counts, other.counts))
 
 
 def _sum(one: GroupCounts, other: GroupCounts) -> GroupCounts:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from agent.common import clock
 from agent.common.pacing import STOOD_STILL_S
 from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, LagSettings, ReadSettings
 from agent.core.diagnosis.api import Analyzer, Finding, FindingState, GroupContext, Verdict
@@ -241,6 +242,35 @@ def test_of_a_group_that_a_reload_shows_again_all_is_told_that_happened_meanwhil
     assert queries.findings() == []
     states = [it.findings.get(group, {}) for it in parts.state.counts.partitions.values()]
     assert {is_open for it in states for is_open in it.values()} == {False}
+
+
+@pytest.mark.parametrize("members", [1, 0])
+def test_a_group_that_moved_is_as_it_is_at_its_new_coordinator(members: int) -> None:
+    """Once the topic has more partitions. Where it was, its members are taken for dead a session later: with
+    that, the group was empty, and in a list a second time."""
+    settings = replace(PLAIN_CLUSTER, lag=LagSettings())
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, settings=settings))
+    assert parts.lags.watcher is not None
+    loop, old, new = ReaderLoop(parts, lambda: None), Log(1), Log(5)
+    old.add(b.classic_group(1, b.member("m-1", {"t": [0]}))).add(b.commit("t", 0, 5))
+    new.add(b.classic_group(1, b.member("m-1", {"t": [0]}), state_ms=b.T0 + 1))
+    new.add(b.commit("t", 0, 90, at_ms=b.T0 + 5_000))
+    if not members:
+        new.add(b.classic_group(2, state_ms=b.T0 + 9_000))
+    old.add(b.classic_group(2, state_ms=b.T0 + 45_000), after_ms=45_000)
+    for log in (new, old):
+        loop._apply(run_of(log.records), UNKNOWN)
+    history, now_ms = parts.lags.watcher._history, clock.now_ms()
+    history.add_high_watermarks({("t", 0): 100}, now_ms)
+    history.publish(now_ms)
+    queries = AgentQueries(parts, loop, ScrapeReader(parts, loop))
+    (row,) = queries.groups()
+    assert (row["members"], row["lag"], row["coordinator_partition"]) == (members, 10, 5)
+    form = queries.describe(b.GROUP)
+    assert form is not None
+    assert [(it["offset"], it["lag"]) for it in form["offsets"]] == [(90, 10)]
+    assert queries.group_partitions() == {b.GROUP: 5}
+    assert [it.coordinator_partition for it in parts.state.mirror.views()] == [5]
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,8 @@ def test_a_group_in_two_partitions_is_told_once() -> None:
     """As it is since the topic was given more of them."""
     old, new = Log(1), Log(2)
     old.add(b.classic_group(1, b.member("a-1", {"t": [0]})))
+    # Its former coordinator has it, too, and hears nothing of its members.
+    old.add(b.classic_group(2, state_ms=T0 + 50_000), after_ms=50_000)
     new.add(b.commit(group="other")).add(
         b.classic_group(1, b.member("b-1", {"t": [0]}), b.member("c-1"), state_ms=T0 + 5_000)
     )

@@ -257,7 +257,7 @@ def test_news_for_the_log_is_told_in_words() -> None:
         "partition 3: offset 7 is not in the log (Broker: Offset out of range); the partition is read from its"
         " beginning again",
         "the topic has 6 partitions, and had 3: groups that get another coordinator, once the brokers restart, are"
-        " told twice, also as they were at their former one",
+        " told to be created there, and to lose their members at their former one",
         "the topic was deleted and made anew (topic id two in cluster c, before one in c): it is read from its"
         " beginning, and what was known of groups is dropped",
     ]

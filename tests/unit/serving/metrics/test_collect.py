@@ -152,7 +152,7 @@ def test_the_groups_own_commits_may_bring_a_name() -> None:
 
 
 def test_a_group_in_two_partitions_is_read_once() -> None:
-    """It is where it is newest, and what happened to it happened in both."""
+    """It is where it is newest, as both are empty, and what happened to it happened in both."""
     state = ClusterState(select_analyzers())
     for partition, state_ms, causes in ((1, b.T0 + 1, 1), (2, b.T0, 2)):
         log = Log(partition).add(b.new_group())
