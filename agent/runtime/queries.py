@@ -19,7 +19,13 @@ from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
-from agent.presentation.narrative.sampling import LIMITATIONS, UNLISTED, missed_phrase, withheld_phrase
+from agent.presentation.narrative.sampling import (
+    LIMITATIONS,
+    NOTHING_LISTED,
+    UNLISTED,
+    missed_phrase,
+    withheld_phrase,
+)
 from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -91,7 +97,8 @@ class AgentQueries(ServedQueries):
     def _source_note(self) -> str:
         if isinstance(self._reader, SampledReader):
             withheld = [withheld_phrase(it)] if (it := len(self._reader.withheld)) else []
-            return "; ".join([LIMITATIONS, missed_phrase(self._reader.sweep_ms), *withheld])
+            nothing = [NOTHING_LISTED] if self._reader.lists_nothing else []
+            return "; ".join([LIMITATIONS, missed_phrase(self._reader.sweep_ms), *withheld, *nothing])
         return "caught up"
 
     def _warnings(self) -> Iterator[str]:

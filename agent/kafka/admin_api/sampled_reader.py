@@ -189,6 +189,7 @@ class SampledReader:
         self._questions: dict[int, tuple[Kind, list[str]]] = {}
         self._groups: dict[str, _GroupStatus] = {}
         self._unnameable: set[str] = set()
+        self._has_told_none = False
         self._withheld: set[str] = set()
         self._unanswered: set[str] = set()
         self._withheld_topics: set[str] = set()
@@ -198,6 +199,8 @@ class SampledReader:
         # Whether lists show all groups (None: not asked yet), and when one that did was asked last.
         self._sees_all: bool | None = None
         self._listed_all_ms: int | None = None
+        # Whether the latest whole list showed any group, shown or not.
+        self._lists_any = False
         self._rows: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         self._next_offset = 0
         self._last_ms = 0
@@ -242,6 +245,11 @@ class SampledReader:
     def withheld(self) -> frozenset[str]:
         """Groups that were listed, and may not be seen for want of a right."""
         return frozenset(self._withheld)
+
+    @property
+    def lists_nothing(self) -> bool:
+        """Whether lists show no group, which may be for want of a right."""
+        return self._sees_all is False and not self._groups and not self._lists_any
 
     @property
     def unanswered(self) -> int:
@@ -483,6 +491,9 @@ class SampledReader:
             if self._sees_all is None and it.sees_all_groups:
                 self._listed_all_ms = self._listed_ms
             self._sees_all = it.sees_all_groups
+        if self.lists_nothing and not self._has_told_none:
+            self._has_told_none = True
+            log.warning("no group is listed: there is none, or ACL operation Describe on the groups is missing")
         found = LogId(it.cluster_id, TOPIC_ID)
         if self._log_id is not None and it.cluster_id and found != self._log_id:
             before, self._log_id = self._log_id, None
@@ -526,7 +537,7 @@ class SampledReader:
                 self._cluster.interval.restart_in(0.0, now)
             else:
                 self.list_ms += round((max(asked_ms - self._listed_ms, 1) - self.list_ms) / 8)
-            self._listed_ms = asked_ms
+            self._listed_ms, self._lists_any = asked_ms, bool(it.groups)
             self._listed_all_ms = asked_ms if self._sees_all else None
         self._scheduler.set_groups({group: status.traits for group, status in self._groups.items()})
         self._scheduler.moved(moved, now)

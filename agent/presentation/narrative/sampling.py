@@ -23,6 +23,12 @@ UNLISTED = (
 SHORT_JOIN_PHASES_MS = (100, 1_000)
 """Join phases that missing one is told of: the shortest that clients in one process have, and a short one of many."""
 
+NOTHING_LISTED = (
+    "no group is listed: there is none, or ACL operation Describe on the groups is missing, which kshadow doctor "
+    "--source admin tells"
+)
+"""Why no group is there."""
+
 
 def withheld_phrase(groups: int) -> str:
     """How many groups were seen and cannot be seen now."""

@@ -27,8 +27,11 @@ from agent.kafka.admin_api.answers import (
 )
 from agent.kafka.admin_api.child import monotonic_ms
 from agent.kafka.admin_api.sampled_reader import SampledReader
+from agent.presentation.narrative.sampling import NOTHING_LISTED
 from agent.runtime.parts import AgentOptions, build_parts
+from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.scrape import ScrapeReader
 from analyzers.registry import select_analyzers
 from tests.waiting import until
 
@@ -196,7 +199,10 @@ class _Agent:
             wall_s=lambda: clock.now_ms() / 1000,
         )
         self.parts = build_parts(options)
+        assert isinstance(self.parts.reader, SampledReader)
+        self.reader = self.parts.reader
         self._loop = ReaderLoop(self.parts, lambda: None)
+        self.queries = AgentQueries(self.parts, self._loop, ScrapeReader(self.parts, self._loop))
 
     def __enter__(self) -> _Agent:
         self.parts.reader.connect()
@@ -260,6 +266,29 @@ def test_a_clock_that_is_set_by_a_little_loses_nothing(
     agent.reads(lambda: agent.next_offset(GROUP) > offset)
     assert (agent.groups()[GROUP] or 0) >= (before_ms or 0)
     assert "clock of this machine" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("listed", "sees_all", "says_so"),
+    [({}, False, True), ({}, True, False), (ANSWERS["list"]["groups"], False, False)],
+)
+def test_that_no_group_is_listed_may_be_for_want_of_a_right(
+    listed: dict[str, ListedGroup],
+    sees_all: bool,
+    says_so: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without any right it was ready, with no group, and not a word."""
+    agent = _Agent(monkeypatch)
+    agent.script |= {"list": [{"groups": listed}], "cluster": [ANSWERS["cluster"] | {"sees_all_groups": sees_all}]}
+    with agent:
+        agent.reads(lambda: agent.reader._sees_all is not None and agent.queries.ready().ready)
+        assert (NOTHING_LISTED in agent.queries.ready().reason) is says_so
+        agent.reads(lambda: not agent.reader._cluster.is_open)
+    assert [it for it in caplog.messages if "no group is listed" in it] == [
+        "no group is listed: there is none, or ACL operation Describe on the groups is missing"
+    ] * says_so
 
 
 def test_another_cluster_behind_the_same_address_begins_anew(agent: _Agent, caplog: pytest.LogCaptureFixture) -> None:
