@@ -44,7 +44,8 @@ class ShareStateWatcher(BackgroundThread):
         self._positions = SharePositions()
         self._is_current = False
         """Whether all that was written is known."""
-        self._told: set[str] = set()
+        self._told: set[type[SourceError]] = set()
+        """What kinds of reasons were told since it was known."""
 
     @property
     def groups(self) -> list[str]:
@@ -71,10 +72,10 @@ class ShareStateWatcher(BackgroundThread):
         except TopicMissing:
             return LOOK_S
         except SourceDenied as error:
-            self._tell_once(f"no positions and no lag of share groups: {error}")
+            self._tell_once("no positions and no lag of share groups", error)
             return SUSPENDED_S
         except SourceError as error:
-            self._tell_once(f"no positions and no lag of share groups for now: {error}")
+            self._tell_once("no positions and no lag of share groups for now", error)
         return RETRY_S
 
     def _read(self) -> None:
@@ -96,15 +97,18 @@ class ShareStateWatcher(BackgroundThread):
                             if isinstance(notice, PassedOver):
                                 log.warning("%s: %s", TOPIC, notice)
                         self._is_current = reader.caught_up and reader.healthy
+                    if self._is_current:
+                        self._told.clear()
                     if isinstance(reader.last_error, SourceDenied):
                         raise reader.last_error
             finally:
                 self._is_current = False
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            log.warning("%s", text)
+    def _tell_once(self, text: str, error: SourceError) -> None:
+        # Not by what it says: how long a connection took is in it.
+        if type(error) not in self._told:
+            self._told.add(type(error))
+            log.warning("%s: %s", text, error)
 
 
 def fetch_share_positions(conf: Mapping[str, str], group: str, names: Mapping[Uuid, str]) -> list[SharePosition]:

@@ -44,11 +44,12 @@ def running(watcher: ShareStateWatcher) -> Iterator[None]:
 def test_what_is_said(
     error: SourceError, tells: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tried = 0
+    tried, text = 0, str(error)
 
     def connect(self: object, timeout_s: float = 10.0) -> None:
         nonlocal tried
         tried += 1
+        error.args = (f"{text} (after {tried} ms)",)
         raise error
 
     monkeypatch.setattr(share_state.TopicReader, "connect", connect)
@@ -64,7 +65,7 @@ def test_what_is_said(
     assert watcher.positions("g", {}) == []
     said = [it.getMessage() for it in caplog.records if it.name == "kshadow" and it.levelno >= logging.WARNING]
     assert len(said) == tells, "once"
-    assert not said or str(error) in said[0]
+    assert not said or text in said[0]
 
 
 def test_without_share_groups_nobody_connects(monkeypatch: pytest.MonkeyPatch) -> None:
