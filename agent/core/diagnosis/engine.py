@@ -409,8 +409,9 @@ class PartitionDiagnosis:
         """When lag is to be looked at next; None where it is not known."""
         if self.lag_source is None or self._look_ms is None or self.clock_ms is None:
             return None
-        since_ms = self.lag_source.since_ms
-        if since_ms is None:
+        since_ms, until_ms = self.lag_source.since_ms, self.lag_source.until_ms
+        # One more shows that nothing is known any more. What follows may be years.
+        if since_ms is None or (until_ms is not None and self.clock_ms > until_ms):
             return None
         first_ms = self._first_look_ms(self._look_ms)
         return first_ms + ((max(self.clock_ms, since_ms) - first_ms) // self._look_ms + 1) * self._look_ms

@@ -44,6 +44,10 @@ class LagSource(Protocol):
     def since_ms(self) -> int | None:
         """From when on anything is known; None: nothing is."""
 
+    @property
+    def until_ms(self) -> int | None:
+        """After when nothing is known; None: more comes to be known as time passes."""
+
     def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         """How far the group's newest commits by `at_ms` are behind as of then. Where nothing is known of then, as
         while brokers are away, they need not be read."""
@@ -51,6 +55,8 @@ class LagSource(Protocol):
 
 class WatchedLags:
     """The lag source of an agent that watches the ends."""
+
+    until_ms = None
 
     def __init__(self, ends: Callable[[], EndOffsets]) -> None:
         """`ends`: all that is known of them by now."""
@@ -94,6 +100,8 @@ class SampledLags:
         self.since_ms: int | None = min((times[0] for times in self._times_ms.values()), default=None)
         gaps = [after - before for times in self._times_ms.values() for before, after in pairwise(times)]
         self._stale_ms = STALE_SAMPLES * median(gaps) if gaps else 0
+        last_ms = max((times[-1] for times in self._times_ms.values()), default=0)
+        self.until_ms: int | None = last_ms + round(self._stale_ms)
 
     def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         """By the last sample whose ends were seen at or before `at_ms`."""

@@ -23,7 +23,7 @@ MINUTE = 60_000
 class FallingBehind:
     """A lag source: all positions are behind, by more each second."""
 
-    since_ms = T0
+    since_ms, until_ms = T0, None
 
     def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         return KnownLags(at_ms, dict.fromkeys(commits().slots, 1_000 + (at_ms - T0) // 1_000))

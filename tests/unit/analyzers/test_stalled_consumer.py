@@ -455,6 +455,8 @@ Ends = Callable[[int], int]
 class Looks:
     """Looks at the ends each 30 s, as a watch makes them."""
 
+    until_ms = None
+
     def __init__(self, ends: dict[int, Ends], *, from_s: int = 0, until_s: int = 1_000_000) -> None:
         self.since_ms = b.T0 + from_s * SECOND_MS
         self._ends, self._until_ms = ends, b.T0 + until_s * SECOND_MS
@@ -741,6 +743,14 @@ def test_what_a_sample_does_not_name_is_not_behind_if_it_names_all() -> None:
     assert SampledLags([one, later], 1).lags(GROUP, columns, 2_500).lags == {("t", 0): 4}
     unknown = [{**it, "lag_partitions": 1} for it in (one, later)]
     assert SampledLags(unknown, 100).lags(GROUP, columns, 2_500).lags == {("t", 0): 4}
+
+
+def test_after_the_last_sample_there_are_no_looks() -> None:
+    """Else a record that is dated ages ahead, as any client may write it, would not come to an end."""
+    log = fleet()
+    samples = sampled(log, hundred_a_second)
+    log.add(b.commit(), after_ms=1 << 62)
+    assert findings(log, NAME, samples) == []
 
 
 def test_without_a_sample_nothing_is_known() -> None:

@@ -107,7 +107,7 @@ class LooksAtLag(Analyzer):
 class NothingBehind:
     """A lag source: no group is behind."""
 
-    since_ms = 0
+    since_ms, until_ms = 0, None
 
     def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
         return KnownLags(at_ms, dict.fromkeys(commits().slots, 0))
