@@ -53,9 +53,9 @@ _MAX_QUARTER_HOURS = 56
 class LoggedRebalance(Struct):
     """What the log says of one rebalance of a classic group. Times are epoch milliseconds.
 
-    `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or
-    `rejoined` the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is
-    when the latest one before it began of those that gave out an assignment.
+    `cause` set it off where a reason is stated; else `first_to_leave` is the member whose unexplained leaving did, or
+    `rejoin_cause` what the joining again of a member stands for if the topic shows nothing else. `previous_began_ms`
+    is when the latest one before it began of those that gave out an assignment.
     """
 
     group: str
