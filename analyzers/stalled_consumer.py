@@ -141,6 +141,7 @@ class StalledConsumer(Analyzer):
     samples = True
 
     __slots__ = (
+        "_away_ms",
         "_back",
         "_first_ms",
         "_looked_ms",
@@ -166,6 +167,8 @@ class StalledConsumer(Analyzer):
         self._stuck: dict[TopicPartition, StuckPartition] = {}
         """As of the last look at lag: what is not OK."""
         self._looked_ms = 0
+        self._away_ms: int | None = None
+        """Since when lag that was known is not; None: it is, or never was."""
         self._recommits = False
         # Since when: there are members, and the assignment is what it is. None: there are no members.
         self._members_ms: int | None = None
@@ -176,7 +179,7 @@ class StalledConsumer(Analyzer):
         self._back = dict.fromkeys(self._back)
         set_aside: dict[TopicPartition, bytes | PartitionTrack] = {**self._set_aside}
         self._set_aside = {slot: it if isinstance(it, bytes) else packed(it) for slot, it in set_aside.items()}
-        self._first_ms = None
+        self._first_ms = self._away_ms = None
 
     # As snapshots have them.
 
@@ -264,10 +267,18 @@ class StalledConsumer(Analyzer):
         """Follow every position whose lag is known, and keep which are not OK."""
         at_ms, settings, since_ms = look.at_ms, self.settings, self._members_ms or 0
         self._looked_ms = at_ms
+        progress = self._progress_tracks.read()
         if not look.lags:
             self._stuck = {}
+            if progress and self._away_ms is None:
+                self._away_ms = at_ms
             return
-        progress = self._progress_tracks.read()
+        if self._away_ms is not None:
+            newest_ms = max(position.commit_ms for position in look.positions.values())
+            if newest_ms < self._away_ms:
+                for slot in progress.keys() & look.lags:
+                    progress[slot].count_anew(look.lags[slot], look.seen_ms)
+            self._away_ms = None
         found: dict[TopicPartition, Status] = {}
         committed: Mapping[TopicPartition, PartitionTrack] | None = None
         positions, seen_ms = look.positions, look.seen_ms
@@ -329,14 +340,10 @@ class StalledConsumer(Analyzer):
         tracks = self._progress_tracks.read().items()
         return {slot: track.lag for slot, track in tracks if self._looked_ms - track.seen_ms < WINDOW_MS}
 
-    def _are_brokers_away(self, now_ms: int) -> bool:
-        """Whether nobody is known to have reached them since ends, which are watched, were seen last: no client of
-        the group has committed since."""
-        seen = [track.seen_ms for track in self._progress_tracks.read().values()]
-        if not seen or not self._is_fresh(now_ms):
-            return False
+    def _are_brokers_away(self) -> bool:
+        """Whether nobody is known to reach them: ends are not seen any more, and no client has committed since."""
         newest_ms = max(track.position.commit_ms for track in self._all_tracks().values())
-        return newest_ms < max(seen) + STALE_LOOKS * self.look_ms
+        return self._away_ms is not None and newest_ms < self._away_ms
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
@@ -385,7 +392,7 @@ class StalledConsumer(Analyzer):
         silent = self._silent(group.known_ms, wakes)
         if silent:
             lags = self._known_lags(group.now_ms)
-            if not lags and self._are_brokers_away(group.now_ms):
+            if not lags and self._are_brokers_away():
                 return {}
             silent = {slot: track for slot, track in silent.items() if slot not in lags}
         view = group.view if silent else None

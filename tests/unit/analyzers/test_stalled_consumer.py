@@ -457,12 +457,17 @@ class Looks:
 
     until_ms = None
 
-    def __init__(self, ends: dict[int, Ends], *, from_s: int = 0, until_s: int = 1_000_000) -> None:
+    def __init__(
+        self, ends: dict[int, Ends], *, from_s: int = 0, until_s: int = 1_000_000, again_s: int = 1_000_000
+    ) -> None:
+        """From `until_s` to `again_s` ends are not seen."""
         self.since_ms = b.T0 + from_s * SECOND_MS
-        self._ends, self._until_ms = ends, b.T0 + until_s * SECOND_MS
+        self._ends, self._until_ms, self._again_ms = ends, b.T0 + until_s * SECOND_MS, b.T0 + again_s * SECOND_MS
 
     def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
-        look_ms = min(at_ms // INTERVAL_MS * INTERVAL_MS, self._until_ms)
+        look_ms = at_ms // INTERVAL_MS * INTERVAL_MS
+        if look_ms < self._again_ms:
+            look_ms = min(look_ms, self._until_ms)
         history = EndOffsetHistory(INTERVAL_MS)
         ends = {("t", number): end((look_ms - b.T0) // SECOND_MS) for number, end in self._ends.items()}
         history.add_high_watermarks(ends, look_ms)
@@ -470,10 +475,16 @@ class Looks:
 
 
 def with_lag(
-    log: Log, ends: Ends | dict[int, Ends], *, from_s: int = 0, until_s: int = 10**6, **tuned: str
+    log: Log,
+    ends: Ends | dict[int, Ends],
+    *,
+    from_s: int = 0,
+    until_s: int = 10**6,
+    again_s: int = 10**6,
+    **tuned: str,
 ) -> list[Finding]:
     by_partition = ends if isinstance(ends, dict) else dict.fromkeys(range(4), ends)
-    return findings(log, NAME, Looks(by_partition, from_s=from_s, until_s=until_s), **tuned)
+    return findings(log, NAME, Looks(by_partition, from_s=from_s, until_s=until_s, again_s=again_s), **tuned)
 
 
 def hundred_a_second(second: int) -> int:
@@ -661,6 +672,10 @@ def test_lag_that_is_no_longer_known() -> None:
     assert 1_000 + 90 + 300 <= closed_s <= 1_000 + 90 + 300 + 60
     same_log = play(play(Log().add(stable()), 10, ALL_SAME), 20, HALF)
     assert [it.numbers["status"] for it in with_lag(same_log, same, until_s=660)] == ["STOP"]
+    assert states(with_lag(same_log, same, until_s=660, again_s=1_300)) == [
+        ("firing", "warning"),
+        ("resolved", "warning"),
+    ]
 
 
 def test_nobody_commits_while_brokers_are_away() -> None:
@@ -669,7 +684,21 @@ def test_nobody_commits_while_brokers_are_away() -> None:
     away_s = (log.now_ms - b.T0) // 1000
     back = play(idle(log, 1_200_000), 10, ALL_SAME)
     assert with_lag(back, same, until_s=away_s - 15) == []
+    assert with_lag(back, same, until_s=away_s - 15, again_s=away_s + 1_000) == []
     assert states(findings(back, NAME)) == [("firing", "warning"), ("resolved", "warning")]
+
+
+def test_a_standstill_counts_anew_once_brokers_are_back() -> None:
+    """Who is behind then had no chance to commit; and who is stuck is told as soon as if it had begun then."""
+    behind = dict.fromkeys(range(4), lambda number: keeps_up(number) - 500)
+    again_s = 601 + 1_200
+    log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_290_000)
+    back = dict.fromkeys(range(4), lambda number: keeps_up(189 + number))
+    assert with_lag(play(log, 10, back, each_s=10), hundred_a_second, until_s=601, again_s=again_s) == []
+    log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_800_000)
+    (opened,) = with_lag(log, hundred_a_second, until_s=601, again_s=again_s)
+    assert opened.numbers["status"] == "STOP"
+    assert 300 <= (opened.at.timestamp_ms - b.T0) // 1000 - again_s <= 360
 
 
 def test_a_source_that_falls_silent_is_of_no_account_after_some_looks() -> None:
