@@ -17,9 +17,12 @@ a member of a classic group that committed since g has gone at
 
     member_left      π · ( a · U[c - ε, c + close] + (1 - a - b) · U[c, c + i] + b · U[c, c + 2i + slow] )
                          a = commits_on_close_share and close = close_after_commit_ms of its library,
-                         b = (1 - a) · slow_close_share, slow = slow_close_ms
+                         b = (1 - a) · slow_close_share, slow = slow_close_ms; where i > slow_commits_ms all of
+                         this times 1 - y, and π · y · W(c), y = paced_by_records_share: it commits as records
+                         come, and W(t) = 0.63 · U[t, t + i] + 0.23 · U[t + i, t + 2i] + 0.14 · U[t + 2i, t + 4i]
     session_timeout  π · ( (1 - q) · (1 - t) · U[r' + S - ε, r + S + ε] + (1 - q) · t · U[r' + S, r + S + tolerance]
                            + q · U[r + S, r + S + i] + x · U[max(j, c - h) + S - ε, r + S] )
+                         where i > slow_commits_ms q · ((1 - y) · U[r + S, r + S + i] + y · W(r + S))
                          r' = max(c, j), r = max(c, g): it was renewed between the two;  t = late_timer_share,
                          tolerance = log_time_tolerance_ms;  x = transactional_share: commits in transactions renew
                          nothing;
@@ -375,13 +378,32 @@ def _after_incomplete_generation(
 
 def close_times(last: int, interval: int, library: ClientLibrary) -> DepartureTimes:
     """A member that closes after a commit at `last`; it commits each `interval` milliseconds."""
-    quick = library.commits_on_close_share
-    slow = (1 - quick) * P.slow_close_share
+    by_records = _paced_by_records_share(interval)
+    quick = (1 - by_records) * library.commits_on_close_share
+    slow = (1 - by_records - quick) * P.slow_close_share
     return (
         UniformInterval(quick, last - P.timer_precision_ms, last + library.close_after_commit_ms),
-        UniformInterval(1 - quick - slow, last, last + interval),
+        UniformInterval(1 - by_records - quick - slow, last, last + interval),
         UniformInterval(slow, last, last + 2 * interval + P.slow_close_ms),
+        *_record_waits(by_records, last, interval),
     )
+
+
+def _paced_by_records_share(interval: int) -> float:
+    """How many commit as records come, of those that commit each `interval` milliseconds."""
+    return P.paced_by_records_share if interval > P.slow_commits_ms else 0.0
+
+
+def _record_waits(share: float, since: int, interval: int) -> DepartureTimes:
+    """Until something happens to a member that waits for its next record since a commit."""
+    return tuple(
+        UniformInterval(share * part, since + low * interval, since + high * interval)
+        for part, low, high in (_RECORD_WAITS if share else ())
+    )
+
+
+_RECORD_WAITS = ((0.63, 0, 1), (0.23, 1, 2), (0.14, 2, 4))
+"""Waits for what comes at random, as parts of an exponential distribution: from so many mean waits to so many."""
 
 
 def session_expiry_times(joined: int, renewed: int, session: int, interval: int) -> DepartureTimes:
@@ -391,13 +413,14 @@ def session_expiry_times(joined: int, renewed: int, session: int, interval: int)
     beat = P.heartbeat_interval_ms
     heartbeat = interval / (2 * beat) if interval < beat else 1 - beat / (2 * interval)
     heartbeat *= P.later_heartbeat_share
-    expires, late = renewed + session, P.late_timer_share
+    expires, late, by_records = renewed + session, P.late_timer_share, _paced_by_records_share(interval)
     return (
         UniformInterval(
             (1 - heartbeat) * (1 - late), joined + session - P.timer_precision_ms, expires + P.timer_precision_ms
         ),
         UniformInterval((1 - heartbeat) * late, joined + session, expires + P.log_time_tolerance_ms),
-        UniformInterval(heartbeat, expires, expires + interval),
+        UniformInterval(heartbeat * (1 - by_records), expires, expires + interval),
+        *_record_waits(heartbeat * by_records, expires, interval),
     )
 
 
@@ -551,9 +574,11 @@ def _kip848_session_expiry_times(
         return (UniformInterval(1.0, low, max(high + interval + P.log_time_tolerance_ms, until_ms)),)
     usual, beat = session or SessionSetting()
     shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
-    share = kip848_session_share(session)
+    share, by_records = kip848_session_share(session), _paced_by_records_share(interval)
+    latest_ms = max(last + usual + interval + P.log_time_tolerance_ms, until_ms)
     return (
-        UniformInterval(share, last + usual - beat, max(last + usual + interval + P.log_time_tolerance_ms, until_ms)),
+        UniformInterval(share * (1 - by_records), last + usual - beat, latest_ms),
+        *_record_waits(share * by_records, last + usual - beat // 2, interval),
         UniformInterval(1 - share, last + shortest - beat, last + longest + interval),
     )
 
