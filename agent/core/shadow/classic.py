@@ -317,7 +317,7 @@ class ClassicGroup:
             joined_ms=None if since_ms is None else min(bounded_ms(joined_ms), since_ms),
             end_ms=end_ms,
             leader=leader,
-            withheld_partitions=len(self._withheld),
+            withheld_partitions=0 if self._still_waits(old) else len(self._withheld),
             skipped_generations=skipped,
             migrated=self._migrated,
             cooperative=cooperative,
@@ -419,6 +419,12 @@ class ClassicGroup:
             for partition in (held.keys() | waits) - holds.keys()
             if is_connect or partition[0] in wanted
         }
+
+    def _still_waits(self, old: Mapping[str, Member]) -> bool:
+        """Whether Connect's leader goes on holding back all that it held back, and assigns something else: then it is
+        that which this round was for, as a connector that was made or deleted."""
+        held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
+        return self.group_type is GroupType.CONNECT and held != holds and self._withheld.keys().isdisjoint(holds)
 
     def _idle_since_migration(self) -> dict[tuple[str, int], int | None]:
         """What members had that left with a migration, and since when nobody works on it (None: not known)."""

@@ -55,6 +55,9 @@ RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
     ("equal_timeouts", "session and poll timeout are the same",
      {2: DIED, 4: STALLED, 6: DIED, 8: LEFT, 10: LEFT}, {2, 4}),
     ("first_metadata", "a client joined before it knew its topic's partitions", {2: "leader_rejoined"}, {2}),
+    ("connect_delayed", "connectors were made and deleted while Connect's leader waited for a worker to come back",
+     dict.fromkeys((12, 13, 14, 21, 22), "leader_rejoined") | dict.fromkeys((15, 16, 18, 23), FOLLOWED),
+     {12, 13, 14, 21, 22}),
     ("equal_timeouts_stall", "the same, and a poll loop stalled", {4: DIED, 5: STALLED}, {4, 5}),
 ]  # fmt: skip
 
