@@ -169,7 +169,7 @@ class AgentClient(Answers):
         if (
             not _is_group(form)
             or not all(_is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items())
-            or not all(_are_plain(held) for it in form["members"] for held in it["assignment"].values())
+            or not all(_are_numbers(held) for it in form["members"] for held in it["assignment"].values())
         ):
             self._fail_unexpected(url, "a group")
         answer: JsonObject = form
@@ -350,8 +350,8 @@ def _matches_shape(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
     )
 
 
-def _are_plain(items: Any) -> bool:
-    return isinstance(items, list) and all(isinstance(it, int | str) for it in items)
+def _are_numbers(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(it, int) for it in items)
 
 
 def _is_group(form: Any) -> bool:

@@ -431,7 +431,7 @@ MEMBER = {**NAMES, "subscription": [], "assignment": {}}
     [
         *({name: it} for name in ("partitions", "rebalances", "coordinator_partition") for it in ("x", [1])),
         *({"members": [{**MEMBER, **it}]} for it in ({"subscription": 5}, {"assignment": {"t": 5}})),
-        *({"members": [{**MEMBER, **it}]} for it in ({"client_host": 5}, {"assignment": {"t": [{}]}})),
+        *({"members": [{**MEMBER, **it}]} for it in ({"client_host": 5}, {"assignment": {"t": ["x"]}})),
     ],
     ids=str,
 )
@@ -464,7 +464,7 @@ def test_a_lone_surrogate_where_something_else_is_expected() -> None:
 
 def test_a_fields_type_that_no_table_expects() -> None:
     """More than the shape asks is shown as it comes."""
-    member = {**NAMES, "subscription": [5], "assignment": {"t": ["x", 1]}}
+    member = {**NAMES, "subscription": [5], "client_library": {"t": ["x", 1]}, "assignment": {}}
     form = {**ROW, "members": [member], "offsets": [], "anomalies": []}
     with answering(200, json.dumps(form).encode()) as url:
         result = kshadow("members", "g", "--agent", url)
