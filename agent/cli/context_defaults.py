@@ -123,16 +123,16 @@ def _source_named_elsewhere(
     ctx: click.Context, name: str, command: click.Command, said: Mapping[str, Any]
 ) -> str | None:
     """What names a source already: an option, a variable or the file. None where nothing does."""
-    probe = command.make_context(name, list(session_of(ctx).arguments), parent=ctx, resilient_parsing=True)
+    # What was typed is looked at, and nothing is made of it: a file that is named may be a pipe, which is read once.
+    probe = click.Context(command, info_name=name, parent=ctx, resilient_parsing=True)
+    _, _, typed = command.make_parser(probe).parse_args(list(session_of(ctx).arguments))
     for parameter in command.params:
         if long_name(parameter) not in ("agent", "bootstrap-server", "from"):
             continue
-        assert parameter.name is not None, "a parameter has a name"
-        source = probe.get_parameter_source(parameter.name)
-        if source is ParameterSource.COMMANDLINE:
+        if parameter in typed:
             return f"--{long_name(parameter)}"
-        if source is ParameterSource.ENVIRONMENT and probe.params.get(parameter.name):
+        if parameter.resolve_envvar_value(probe) is not None:
             return str(parameter.envvar)
-        if said.get(parameter.name):
+        if said.get(str(parameter.name)):
             return f"the file of --config ({long_name(parameter)})"
     return None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.cli.test_config import shown
@@ -28,6 +31,18 @@ def test_what_librdkafka_cannot_do(tmp_path: Path) -> None:
     # What is given beside it mends it, and is what librdkafka gets.
     result = kshadow("groups", *BROKERS, "--command-config", file, "-X", "ssl.ca.location=/no.pem", "-X", "no.such=1")
     assert (result.exit_code, '"no.such"' in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["groups"], ["doctor"], ["coordinator", "g"], ["run"]])
+def test_a_pipe_is_read_once(command: list[str]) -> None:
+    """As a shell's `<(…)`. Read twice it is empty, and brokers are asked without TLS and a login."""
+    reading, writing = os.pipe()
+    os.write(writing, b"config.providers=vault\n")
+    os.close(writing)
+    result = kshadow(*command, *BROKERS, "--command-config", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "config.providers: only Java has those" in result.stderr
 
 
 def test_warnings(tmp_path: Path) -> None:
