@@ -153,7 +153,7 @@ class Poller:
             self._opened, self._partition_moves, self._event_history = key, PartitionMoves(), EventHistory()
         form = self._of_cluster(key).describe(key.group)
         past = self._of_cluster(key).timeline(key.group, self._event_history.since_ms(self.now_ms))
-        found = self.source.findings(group=key.group)
+        found = self._of_cluster(key).findings(group=key.group)
         if past is not None:
             self._event_history.add(past.events, past.complete_since_ms)
         if form is not None:
@@ -162,7 +162,7 @@ class Poller:
             key,
             form,
             self._event_history.entries,
-            tuple(event for event in found if key.cluster in (None, event.get("cluster"))),
+            tuple(found),
             self._partition_moves.moved,
             self._partition_moves.known,
             self._lag_history.points(key),
@@ -180,7 +180,7 @@ class Poller:
         asked = StoryRequest(
             key.group, now_ms, is_live=self.source.capabilities.live, complete_since_ms=past.complete_since_ms
         )
-        found = self.source.findings(0, group=key.group)
+        found = self._of_cluster(key).findings(0, group=key.group)
         form = self._of_cluster(key).describe(key.group)
         story = tell(asked, past.events, found, form)
         sections = tuple(

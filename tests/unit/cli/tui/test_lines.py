@@ -453,6 +453,19 @@ def test_a_group_that_is_gone() -> None:
     assert "no such group" in texts(group_lines.explained_lines(asker.explain(A), 80))[0]
 
 
+def test_a_group_of_one_of_several_clusters_has_its_own_findings() -> None:
+    source, eu = Answers(), Answers()
+    source.of_cluster = lambda cluster: {"eu": eu}[cluster]  # type: ignore[method-assign]
+    eu.events["g"], eu.forms["g"] = [], described()
+    source.open = [m.finding("stalled_consumer", cluster="us", summary="of another")]
+    asker, key = Poller(source, lambda: m.T0), Key("eu", "g")  # type: ignore[arg-type]
+    assert asker.poll_group(key).findings == ()
+    assert "of another" not in str(asker.explain(key).sections)
+    eu.open = [m.finding("stalled_consumer", cluster="eu", summary="its own")]
+    assert len(asker.poll_group(key).findings) == 1
+    assert "its own" in str(asker.explain(key).sections)
+
+
 def test_news_fit() -> None:
     told = Poller(Answers(), lambda: m.T0).poll_fleet()
     assert change_lines(told.changes, 80, 3) == []
