@@ -177,8 +177,9 @@ class Poller:
         past = self._of_cluster(key).timeline(key.group)
         if past is None:
             return GroupExplanation(key, (), now_ms)
+        is_live = self.source.capabilities.live
         asked = StoryRequest(
-            key.group, now_ms, is_live=self.source.capabilities.live, complete_since_ms=past.complete_since_ms
+            key.group, now_ms, is_live=is_live, complete_since_ms=past.complete_since_ms, of_agent=is_live
         )
         found = self._of_cluster(key).findings(0, group=key.group)
         form = self._of_cluster(key).describe(key.group)

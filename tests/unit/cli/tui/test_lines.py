@@ -466,6 +466,15 @@ def test_a_group_of_one_of_several_clusters_has_its_own_findings() -> None:
     assert "its own" in str(asker.explain(key).sections)
 
 
+def test_who_watches_an_agent_is_told_what_the_agent_lacks() -> None:
+    source = Answers()
+    source.capabilities = Capabilities(live=True)
+    source.forms["g"] = described()
+    source.events["g"] = [m.rebalance(2, at_ms=m.T0, left=[m.gone("app", "unknown_departure")])]
+    told = str(Poller(source, lambda: m.T0).explain(Key(None, "g")).sections)  # type: ignore[arg-type]
+    assert "an agent with --broker-log PATH" in told
+
+
 def test_news_fit() -> None:
     told = Poller(Answers(), lambda: m.T0).poll_fleet()
     assert change_lines(told.changes, 80, 3) == []
