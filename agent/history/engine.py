@@ -115,9 +115,10 @@ def one_row(db: Any, sql: str) -> dict[str, Any]:
     return row
 
 
-def file_list(files: Iterable[Path | str]) -> str:
-    """Files in SQL."""
-    return "[" + ", ".join(text(pattern(it)) for it in files) + "]"
+def parquet(files: Iterable[Path | str], *options: str) -> str:
+    """The rows of Parquet files, in SQL. What the directories above them are called (`cluster=prod`) is no column."""
+    names = f"[{', '.join(text(pattern(it)) for it in files)}]"
+    return f"read_parquet({', '.join([names, 'hive_partitioning = false', *options])})"
 
 
 def pattern(path: Path | str) -> str:

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from agent.history.engine import duckdb_type, file_list, quoted
+from agent.history.engine import duckdb_type, parquet, quoted
 from agent.history.errors import NO_HISTORY, HistoryError, HistoryUnreachable, error_of
 from agent.history.input_schema import check_columns, check_names, is_like
 from agent.history.parquet_directory import DATE, DELTA_LOG, ParquetDirectory
@@ -272,15 +272,14 @@ def _of_files(files: Mapping[str, str], view: View) -> str:
         nulls = ", ".join(map(_null, [*wanted, *view.later]))
         return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"
     parted = all(f"/{DATE}=" in path for path in files)
-    how = f"hive_partitioning = {str(parted).lower()}" + (f", hive_types = {{'{DATE}': DATE}}" if parted else "")
     time = _TIME[_TIME[0] not in wanted.names]
     selects = []
     for schema, paths in alike.items():
         there = set(schema.names)
         at = time if time in there else "NULL"
-        date = DATE if parted else f"CAST(make_timestamp({at} * 1000) AS DATE)"
+        date = _DATE_OF_PATH if parted else f"CAST(make_timestamp({at} * 1000) AS DATE)"
         columns = _columns(pa.schema(it for it in wanted if it.name in there), view.later, there)
-        selects.append(f"SELECT {', '.join([*columns, date])} AS {DATE} FROM read_parquet({file_list(paths)}, {how})")
+        selects.append(f"SELECT {', '.join([*columns, date])} AS {DATE} FROM {parquet(paths, _WITH_PATH)}")
     return " UNION ALL BY NAME ".join(selects)
 
 
@@ -303,6 +302,11 @@ def _columns(wanted: pa.Schema, later: pa.Schema, there: Collection[str]) -> lis
 def _null(field: Any) -> str:
     return f"CAST(NULL AS {duckdb_type_of(field.type)}) AS {quoted(field.name)}"
 
+
+_PATH = "path of the file"
+_WITH_PATH = f"filename = '{_PATH}'"
+_DATE_OF_PATH = f"CAST(regexp_extract({quoted(_PATH)}, '.*/{DATE}=([^/]+)/', 1) AS DATE)"
+"""Of the last folder of a day. DuckDB opens no file whose path is not of the days that are asked for."""
 
 _TIME = ("at_ms", "start_ms")
 """What the date is of, in history and in rollups."""

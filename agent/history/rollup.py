@@ -21,7 +21,7 @@ from agent.common.files import naming, scratch_directory
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
-from agent.history.engine import SCRATCH, columns_of, database, file_list, one_row, quoted, rows, text
+from agent.history.engine import SCRATCH, columns_of, database, one_row, parquet, quoted, rows, text
 from agent.history.errors import NO_HISTORY, HistoryError, error_of
 from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
 from agent.history.opening import (
@@ -261,7 +261,7 @@ class _Reading:
             return False
         self._db.execute("DROP VIEW stood")
         self._db.execute(
-            f"CREATE VIEW stood AS FROM read_parquet({file_list(files)}, union_by_name = true)"
+            f"CREATE VIEW stood AS FROM {parquet(files, 'union_by_name = true')}"
             f" WHERE history = {text(self._whose)} AND state_version = {STATE_VERSION}"
         )
         return bool(one_row(self._db, "SELECT count(*) AS n FROM stood")["n"])
@@ -364,8 +364,8 @@ def _write_by_date(db: Any, aside: Path, name: str, into: Path) -> None:
     """The rows of a table in order, a file for each date; one without rows is a table too."""
     into.mkdir(parents=True)
     schema = arrow_schema(column for column in ROLLED_UP[name] if column.name != "date")
-    file = file_list([aside / f"{name}.parquet"])
-    in_order = f"SELECT {columns_of(ROLLED_UP[name])} FROM read_parquet({file}) ORDER BY {ORDER[name]}"
+    rows = parquet([aside / f"{name}.parquet"])
+    in_order = f"SELECT {columns_of(ROLLED_UP[name])} FROM {rows} ORDER BY {ORDER[name]}"
     there: str | None = None
     with ExitStack() as opened:
         writer: Any = None

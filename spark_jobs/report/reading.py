@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from agent.history.arrow_types import arrow_schema
-from agent.history.engine import file_list, quoted
+from agent.history.engine import parquet, quoted
 from agent.history.input_schema import check_columns
 from agent.history.report.queries.views import READ
 from agent.history.report.spans import Range
@@ -88,7 +88,7 @@ def load(db: Any, there: Rollups, spans: list[Range], aside: Path) -> None:
             needed = needed.where((F.col("window") == "1h") & (F.col("start_ms") >= within.since_ms))
         file = aside / f"{name}.parquet"
         _spool(needed, file, arrow_schema(column for column in TABLES[name] if column.name in (*READ[name], "date")))
-        db.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({file_list([file])})")
+        db.execute(f"CREATE VIEW {quoted(name)} AS FROM {parquet([file])}")
 
 
 def _spool(rows: DataFrame, file: Path, schema: Any) -> None:

@@ -105,6 +105,20 @@ def test_a_day_again_is_as_in_the_whole(place: Place, tmp_path: Path) -> None:
         assert sorted(map(str, table(tmp_path, name))) == sorted(map(str, table(place.rollups, name)))
 
 
+def test_what_directories_above_are_called_is_no_column(place: Place, tmp_path: Path) -> None:
+    """As where each cluster's history lies in a directory of its own."""
+    history = shutil.copytree(place.history, tmp_path / "cluster=prod" / "type=7" / "history")
+    out = tmp_path / "group=prod" / "state=7" / "rollups"
+    for days in (("--until", "2026-07-06"), ("--since", "2026-07-07")):
+        done = kshadow("history", "rollup", "--history", history, "--out", out, *days)
+        assert (done.exit_code, "how groups stood" in done.stderr) == (0, False), done.stderr
+    for name in ("groups", "causes", "episodes"):
+        both = (sorted(map(str, ask("--rollups", rollups, f"FROM {name}"))) for rollups in (out, place.rollups))
+        assert next(both) == next(both)
+    of_events = 'SELECT DISTINCT cluster, "group", type, date FROM history ORDER BY ALL'
+    assert ask("--history", history, of_events) == ask("--history", place.history, of_events)
+
+
 def test_how_groups_stood_by_other_columns_is_passed_over(place: Place, tmp_path: Path) -> None:
     rollups = shutil.copytree(place.rollups, tmp_path / "rollups")
     pq.write_table(pa.table({"a": [1]}), rollups / "standing" / "date=2026-07-06" / "rollup.parquet")
