@@ -21,11 +21,7 @@ from agent.presentation.narrative.words import day
 def run(job: Report, *, now_ms: int, memory_mb: int, command: str = "history") -> Written:
     """Write the page and the summary. Raises `HistoryError`. `command`: the word after `kshadow` that runs it."""
     it = validate(job)
-    for option, path in (("--out", it.page), ("--summary", it.summary)):
-        if local_path(path) is None:
-            raise HistoryError(
-                f"{option} {path}: expected a path of this machine; kshadow spark report writes elsewhere"
-            )
+    it = it._replace(page=_here("--out", it.page), summary=_here("--summary", it.summary))
     replayed = None if job.what_if is None else gains.documents(job.what_if)
     with database(memory_mb) as db, open_rollups(db, job.rollups, days_of(it)):
         return build_report(
@@ -38,6 +34,14 @@ def run(job: Report, *, now_ms: int, memory_mb: int, command: str = "history") -
             replayed=replayed,
             dates=lambda: _dates(db, job.rollups),
         )
+
+
+def _here(option: str, path: str) -> str:
+    """A path that may be a URL (`file:///…`) as this machine's files have it."""
+    here = local_path(path)
+    if here is None:
+        raise HistoryError(f"{option} {path}: expected a path of this machine; kshadow spark report writes elsewhere")
+    return str(here)
 
 
 def days_of(it: ReportRequest) -> Bounds:

@@ -285,6 +285,19 @@ def test_a_report_says_where_it_wrote(place: Place, tmp_path: Path) -> None:
     assert f"kshadow history report --rollups {place.rollups}" in out.read_text(encoding="utf-8")
 
 
+def test_a_report_goes_where_a_url_of_this_machine_says(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    out = ("--out", f"file://{tmp_path}/page.html", "--summary", f"file://{tmp_path}/summary")
+    done = kshadow("history", "report", "--rollups", f"file://{place.rollups}", *out)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{tmp_path}/page.html: 8 groups ")
+    assert {it.name for it in tmp_path.iterdir()} == {"here", "page.html", "summary"}
+    assert not list(Path().iterdir())
+
+
 def test_queries(place: Place) -> None:
     both = ("--history", place.history, "--rollups", place.rollups)
     (row,) = ask(*both, "SELECT count(*) AS n, count(DISTINCT event_id) AS ids FROM history")
