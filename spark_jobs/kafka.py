@@ -133,6 +133,16 @@ def begins_of(
         return offsets_at(consumer, topic, partitions, EARLIEST, _LOOK_UP_S)
 
 
+def ends_of(
+    kafka: Kafka, topic: str, partitions: Iterable[int], environ: Mapping[str, str] | None = None
+) -> dict[int, int]:
+    """The offset behind the last record of each partition that can be read now. Raises `JobError`."""
+    from agent.kafka.source.cluster import LATEST, offsets_at
+
+    with _asking(kafka, environ) as (consumer, _):
+        return offsets_at(consumer, topic, partitions, LATEST, _LOOK_UP_S)
+
+
 @contextmanager
 def _asking(kafka: Kafka, environ: Mapping[str, str] | None) -> Iterator[tuple[Consumer, dict[str, str]]]:
     """A consumer and its properties, to ask by. Raises `JobError`, for `SourceError`s of the block as well."""

@@ -44,7 +44,7 @@ from spark_jobs.log_clocks import keep_clock
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
 from spark_jobs.rollups.rolling import table_of
-from spark_jobs.rows import NOTE, PartitionLoads, lines_of
+from spark_jobs.rows import NOTE, PartitionDone, PartitionLoads, lines_of
 from spark_jobs.session import session
 from spark_jobs.streams.cluster_findings import ClusterFindings
 from spark_jobs.streams.listening import ProgressListener, StartCounter
@@ -111,9 +111,10 @@ def _held(spark: SparkSession, checkpoint: str) -> Iterator[Check]:
 
 def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
     topic = TOPIC if job.reads == "topic" else job.history_topic
+    log = None if topic is None else TopicLog(spark, job.checkpoint, _kafka(job), topic)
     checks: list[Check] = [check_held, lambda: _check_tables(spark, job)]
-    if topic is not None:
-        checks.append(TopicLog(spark, job.checkpoint, _kafka(job), topic).check)
+    if log is not None:
+        checks.append(log.check)
 
     def check_all() -> None:
         for check in checks:
@@ -121,7 +122,11 @@ def _follow(spark: SparkSession, job: Stream, check_held: Check) -> int:
 
     check_all()
     progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
-    rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
+    if job.reads == "topic":
+        assert log is not None, "a topic is read"
+        rows, write = _mirror(spark, job, log)
+    else:
+        rows, write = _rollups(spark, job, progress)
     trigger: dict[str, Any] = {"availableNow": True}
     if not job.available_now:
         trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
@@ -191,7 +196,7 @@ def wait(query: StreamingQuery, check: Check) -> None:
         print_status("stopped; the same command goes on from here")
 
 
-def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
+def _mirror(spark: SparkSession, job: Stream, log: TopicLog) -> tuple[DataFrame, Write]:
     read = _topic(spark, job, TOPIC).option("kafka.isolation.level", "read_committed").load()
     records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
     across = ClusterFindings(spark, job.checkpoint, job.diagnosis)
@@ -210,12 +215,12 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
                 target.append({HISTORY: told}, stream_id(spark, job.checkpoint), batch_id, ORDER)
                 if job.events_topic is not None:
                     _produce(lines_of(told), job, job.events_topic)
-            # A partition without records in the batch was at its end when the batch was planned.
+            # A partition of which nothing was planned was at its end then.
             clocks = [it.clock_ms for it in notes if isinstance(it, PartitionLoads) and it.clock_ms is not None]
-            if clocks and min(clocks) > passed_ms:
+            read = [it.partition for it in notes if isinstance(it, PartitionDone)]
+            if job.format != "iceberg" and clocks and min(clocks) > passed_ms and not log.unread(batch_id, read):
                 passed_ms = min(clocks)
-                if job.format != "iceberg":
-                    keep_clock(spark, job.out, LogClock("stream", job.cluster, passed_ms))
+                keep_clock(spark, job.out, LogClock("stream", job.cluster, passed_ms))
         finally:
             rows.unpersist()
 

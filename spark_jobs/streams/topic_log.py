@@ -8,6 +8,7 @@ Spark passes over without a word as well.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 
 import msgspec
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import Kafka
 from spark_jobs.errors import ANEW, JobError, JobFailed
-from spark_jobs.kafka import begins_of, log_of
+from spark_jobs.kafka import begins_of, ends_of, log_of
 from spark_jobs.progress import print_status
 from spark_jobs.writing import HadoopFileSystem
 
@@ -58,6 +59,15 @@ class TopicLog:
             self._tell_lost()
         self._partitions = partitions
 
+    def unread(self, batch_id: int, read: Collection[int]) -> set[int]:
+        """Of the partitions of which a batch has no record (`read`: all others), those that were not at their ends as
+        it was planned: what was planned of them is compacted, or of no transaction that committed. Raises
+        `JobError`."""
+        ends, begins = self._offsets(batch_id), self._offsets(batch_id - 1)
+        silent = {number for number, end in ends.items() if number not in read and end > begins.get(number, 0)}
+        now = ends_of(self._kafka, self._topic, silent) if silent else {}
+        return {number for number in silent if ends[number] < now[number]}
+
     def _tell_lost(self) -> None:
         """Say where the topic begins by now behind what the stream has read. Raises `JobError`."""
         read = self._read_up_to()
@@ -70,10 +80,14 @@ class TopicLog:
             )
 
     def _read_up_to(self) -> dict[int, int]:
-        """By partition the offset behind the last record of the batches that are done, as Spark keeps it: a line for
-        each source, behind those of its own."""
+        """By partition the offset behind the last record of the batches that are done."""
         done = [int(it) for it in self._files.names(f"{self._checkpoint}/commits") if it.isdecimal()]
-        kept = self._files.read(f"{self._checkpoint}/offsets/{max(done)}") if done else None
+        return self._offsets(max(done)) if done else {}
+
+    def _offsets(self, batch_id: int) -> dict[int, int]:
+        """By partition the offset behind the last record that was planned for a batch, as Spark keeps it: a line for
+        each source, behind those of its own."""
+        kept = self._files.read(f"{self._checkpoint}/offsets/{batch_id}")
         # What cannot be read Spark says itself.
         with suppress(msgspec.MsgspecError, IndexError):
             return {} if kept is None else _decode(kept.splitlines()[-1]).get(self._topic, {})

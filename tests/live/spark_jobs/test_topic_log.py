@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,34 @@ def test_what_was_deleted_before_it_was_read_is_told(
         assert check() == ""
         (tmp_path / "offsets" / "11").write_text("")
         assert check() == "", "Spark says what is wrong there"
+
+
+@pytest.mark.usefixtures("kafka")
+def test_a_partition_without_a_record_in_a_batch_may_have_some_left(spark: SparkSession, tmp_path: Path) -> None:
+    """What is planned of a topic's beginning is compacted, for the most part: time has not passed because of it."""
+    (tmp_path / "offsets").mkdir()
+
+    def planned(batch: int, **ends: int) -> None:
+        """As Spark keeps it."""
+        offsets = {name.removeprefix("of_"): end for name, end in ends.items()}
+        (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({TOPIC: offsets})}")
+
+    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
+        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({**kafka.properties, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
+        producer = Producer({**kafka.properties, "log_level": 0})
+        for number in range(60):
+            producer.produce(TOPIC, b"x", partition=number % 3)
+        assert producer.flush(60) == 0
+        log = TopicLog(spark, str(tmp_path), kafka, TOPIC)
+        planned(0, of_0=5, of_1=20, of_2=10)
+        planned(1, of_0=15, of_1=20, of_2=12)
+        planned(2, of_0=20, of_1=20, of_2=20)
+        assert log.unread(0, [2]) == {0}, "of 1 nothing is left"
+        assert log.unread(1, [2]) == {0}, "of 1 nothing was planned"
+        assert log.unread(1, [0, 1]) == {2}
+        assert log.unread(2, [2]) == set()
 
 
 def test_a_stream_to_which_nothing_comes_is_looked_at_too(
