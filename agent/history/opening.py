@@ -277,7 +277,7 @@ def _of_files(files: Mapping[str, str], view: View) -> str:
     for schema, paths in alike.items():
         there = set(schema.names)
         at = time if time in there else "NULL"
-        date = _DATE_OF_PATH if parted else f"CAST(make_timestamp({at} * 1000) AS DATE)"
+        date = _DATE_OF_PATH if parted else f"TRY(CAST(make_timestamp({at} * 1000) AS DATE))"
         columns = _columns(pa.schema(it for it in wanted if it.name in there), view.later, there)
         selects.append(f"SELECT {', '.join([*columns, date])} AS {DATE} FROM {parquet(paths, _WITH_PATH)}")
     return " UNION ALL BY NAME ".join(selects)

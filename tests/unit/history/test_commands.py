@@ -329,6 +329,17 @@ def test_a_table_without_rows_is_a_table(tmp_path: Path) -> None:
     ]
 
 
+def test_a_time_that_is_none_has_no_date_where_files_lie_in_no_day(tmp_path: Path) -> None:
+    written = write([{**REBALANCE, "at_ms": at_ms} for at_ms in (START_MS, 2**63 - 1)], tmp_path / "history")
+    (tmp_path / "flat").mkdir()
+    for number, file in enumerate(sorted(written.rglob("*.parquet"))):
+        file.rename(tmp_path / "flat" / f"{number}.parquet")
+    assert ask("--history", tmp_path / "flat", "SELECT at_ms, date FROM history ORDER BY at_ms") == [
+        {"at_ms": START_MS, "date": START[:10]},
+        {"at_ms": 2**63 - 1, "date": None},
+    ]
+
+
 def test_values_as_json_has_them(place: Place) -> None:
     (row,) = ask(
         "--rollups",
