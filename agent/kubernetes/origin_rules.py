@@ -327,7 +327,7 @@ class _Departure:
             return None
         if owner is not None and owner.deleted is not None:
             return self._taken_by(OriginKind.DELETED, f"the pod was deleted with its {owner.label}")
-        if pod.owner_name is not None and work is None and pod.owner_name.startswith(("ReplicaSet/", "StatefulSet/")):
+        if pod.owner_name is not None and work is None:
             return self._taken_by(
                 OriginKind.DELETED, f"the pod was deleted; why is not known, as its {pod.owner_name} is not"
             )

@@ -126,6 +126,23 @@ def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_
     assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
 
 
+def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollout_deleted_it() -> None:
+    """Strimzi rolls the pods of Kafka Connect by deleting them."""
+    world = MemoryWorld()
+    cluster = Cluster(world)
+    pod = cluster.pod(SetHandle("StrimziPodSet", "connect", "uid-of-a-set"), cluster.node("n"), ordinal=0)
+    world.passes(600)
+    world.delete("pods", pod.name)
+    left = world.ms
+    world.passes(1)
+    cluster.finishes(pod)
+    world.passes(6)
+    told = world.evidence.departure_origin(member(pod), left, left + 300)
+    assert told is not None
+    assert told.kind == "deleted"
+    assert told.message == "the pod was deleted; why is not known, as its StrimziPodSet/connect is not"
+
+
 def test_events_that_wait_are_bounded() -> None:
     world = MemoryWorld()
     cluster = Cluster(world)
