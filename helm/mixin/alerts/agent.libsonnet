@@ -29,7 +29,14 @@
             'KshadowAgentDown',
             'warning',
             config.downFor,
-            'up == 0\nand on (job, instance) last_over_time(%s[1d])' % lib.metric('kshadow_build_info'),
+            // The new pod of a shard has its name, and another address.
+            |||
+              up == 0
+              and on (job, instance) last_over_time(%(agent)s[1d])
+              or
+              up{container="kshadow"} == 0
+              and on (job, namespace, pod) last_over_time(%(agent)s[1d])
+            ||| % { agent: lib.metric('kshadow_build_info') },
             'The kshadow agent {{ $labels.instance }} cannot be scraped.',
             'The kshadow agent {{ $labels.instance }} (job {{ $labels.job }}) was scraped within the last day and ' +
             'does not answer now. Its groups are not watched, unless another agent reads them too.'
