@@ -328,6 +328,9 @@ class _Departure:
         if owner is not None and owner.deleted is not None:
             return self._taken_by(OriginKind.DELETED, f"the pod was deleted with its {owner.label}")
         if pod.owner_name is not None and work is None:
+            if history.looked_ms is None:
+                # It may be on a later page of the first list.
+                return None
             return self._taken_by(
                 OriginKind.DELETED, f"the pod was deleted; why is not known, as its {pod.owner_name} is not"
             )

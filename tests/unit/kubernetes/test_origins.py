@@ -130,6 +130,7 @@ def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollou
     """Strimzi rolls the pods of Kafka Connect by deleting them."""
     world = MemoryWorld()
     cluster = Cluster(world)
+    world.evidence.first_look_done()
     pod = cluster.pod(SetHandle("StrimziPodSet", "connect", "uid-of-a-set"), cluster.node("n"), ordinal=0)
     world.passes(600)
     world.delete("pods", pod.name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import repeat
@@ -18,6 +19,7 @@ from agent.core.shadow.views import Member
 from agent.kubernetes.evidence import CAUGHT_UP_S, PodEvidence
 from agent.kubernetes.health import BROKEN_WORRIES_MS, WatchState
 from agent.kubernetes.kind_watch import WatchTimings
+from agent.kubernetes.origin_rules import SETTLE_MS
 from agent.kubernetes.watcher import KubernetesWatcher
 from tests.unit.kubernetes.api_server import (
     Answer,
@@ -132,6 +134,33 @@ def test_nothing_is_told_of_pods_once_the_right_to_them_is_withdrawn() -> None:
         until(lambda: watcher.status()["kinds"]["pods"]["state"] == WatchState.DENIED)
         time.sleep(CAUGHT_UP_S + 0.1)
         assert joined() is None
+
+
+def test_a_pod_is_not_said_to_be_deleted_before_what_makes_pods_is_listed() -> None:
+    """That its ReplicaSet was not known yet seemed to say that somebody had deleted it."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    it = pod("a", 3, startTime=now)
+    it["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "a", "uid": "u", "controller": True}]
+    deleted = {**it, "metadata": {**it["metadata"], "deletionTimestamp": now, "resourceVersion": "6"}}
+
+    async def first_page() -> AsyncIterator[bytes]:
+        await asyncio.sleep(0.1)  # so that lists of others come in between
+        yield b'{"metadata": {"resourceVersion": "5", "continue": "next"}}'
+
+    async def second_page() -> AsyncIterator[bytes]:
+        await asyncio.sleep(3600)
+        yield b""
+
+    sets: list[Answer] = [
+        lambda: httpx2.Response(200, content=first_page()),
+        lambda: httpx2.Response(200, content=second_page()),
+    ]
+    pods = [listed(it, version=5), watched(("MODIFIED", deleted), 3600.0)]
+    with watching(pods=pods, replicasets=sets) as (watcher, _):
+        until(lambda: record(watcher, "a") is not None and record(watcher, "a").deleted is not None)
+        watcher.evidence._clock_ms = lambda: round(time.time() * 1000) + SETTLE_MS
+        gone_ms = round(time.time() * 1000)
+        assert watcher.evidence.departure_origin(Member("m-1", "c", "/10.0.0.9"), gone_ms, gone_ms) is None
 
 
 def test_in_one_namespace_nodes_are_not_missed() -> None:
