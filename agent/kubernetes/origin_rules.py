@@ -91,6 +91,8 @@ START_OF_SEVERAL_MS = 120_000
 FIRST_JOINS_MS = 60_000
 _BY_KUBELET = ("TerminationByKubelet", "Evicted")
 """The condition's reason, and the event's."""
+UNREPORTED_MS = 3_600_000
+"""So long after its node was not ready a pod may be evicted for that: by default pods bear it for five minutes."""
 SILENT_MS = 60_000
 """How long it takes until a node is called silent: node-monitor-grace-period is 50 s at most by default."""
 
@@ -297,7 +299,8 @@ class _Departure:
             return self._taken_by(OriginKind.NODE_LOST, f"the pod was removed as its node `{pod.node}` is gone")
         if reason in ("DeletionByTaintManager", "TaintManagerEviction"):
             assert said is not None, "a reason was said"
-            if self._silence(Span.at(said.at_ms)) is not None or pod.unreported_ms is not None:
+            since = None if pod.unreported_ms is None else said.at_ms - pod.unreported_ms
+            if self._silence(Span.at(said.at_ms)) is not None or (since is not None and since <= UNREPORTED_MS):
                 return self._taken_by(
                     OriginKind.NODE_LOST, f"nothing was heard of node `{pod.node}`, and its pods were deleted"
                 )

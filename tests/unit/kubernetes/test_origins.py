@@ -144,6 +144,24 @@ def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollou
     assert told.message == "the pod was deleted; why is not known, as its StrimziPodSet/connect is not"
 
 
+def test_a_node_that_was_not_ready_a_day_before_is_not_lost_where_a_taint_evicts() -> None:
+    world = MemoryWorld()
+    cluster = Cluster(world)
+    node = cluster.node("n")
+    pod = cluster.pod(cluster.stateful_set("db", 1, "5b8d7f9c6b"), node, ordinal=0)
+    world.passes(60)
+    cluster.event(("Pod", pod.name, pod.uid), "NodeNotReady", "Node is not ready", "node-controller")
+    world.passes(86_400)
+    cluster.taint_evicts(pod)
+    left = world.ms
+    world.passes(2)
+    cluster.finishes(pod)
+    world.passes(6)
+    told = world.evidence.departure_origin(member(pod), left, left + 300)
+    assert told is not None
+    assert (told.kind, "NoExecute taint" in told.message) == ("evicted", True)
+
+
 def test_events_that_wait_are_bounded() -> None:
     world = MemoryWorld()
     cluster = Cluster(world)
