@@ -92,7 +92,7 @@ def name_fitting(text: str, size: float, room: float) -> str:
 def prose(text: str, most: int = MAX_TEXT) -> Markup:
     """A sentence of the story: what stands between backticks is a name, and is set as one."""
     said = [html.escape(piece) for piece in QUOTED.split(shortened(text, most))]
-    said[1::2] = [f"<code><bdi>{it}</bdi></code>" for it in said[1::2]]
+    said[1::2] = [f"<code><bdi>{it or EMPTY}</bdi></code>" for it in said[1::2]]
     return Markup("".join(said))
 
 

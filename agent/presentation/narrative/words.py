@@ -13,7 +13,7 @@ from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
-QUOTED = re.compile(r"(?<![^\s(“])`(.{1,400}?)`(?![^\s.,;:)'…”?!])", re.DOTALL)
+QUOTED = re.compile(r"(?<![^\s(“])`(.{,400}?)`(?![^\s.,;:)'…”?!])", re.DOTALL)
 """What stands between backticks. Names may hold some: what begins and ends as a word of a sentence does is quoted."""
 
 MIN_CLAUSE_WORDS = 4
