@@ -130,6 +130,8 @@ def _sure(scene: StoryContext) -> list[str]:
         return []
     when = ", when," if scene.has_times else ""
     out = [f"Certain (in the log): who joined and left{when} and what was assigned."]
+    if scene.is_looked_at:
+        out = ["As the Admin API showed it: who joined and left and what was assigned."]
     if inferred:
         what = join_words(
             [*(["why members left"] if left else []), *(["why the group rebalanced"] if causes else [])]

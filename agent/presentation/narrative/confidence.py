@@ -46,6 +46,8 @@ def confidence_text(scene: StoryContext) -> str | None:
         inferred.append(f"what triggered {count(len(others), 'rebalance')} ({_certainty_phrase(others)})")
     when = ", when," if scene.has_times else ""
     out = f"Who joined and left{when} and what was assigned is certain: it is in the log."
+    if scene.is_looked_at:
+        out = "Who joined and left and what was assigned is as the Admin API showed it."
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
     out += _least_sure(members, scene.calendar)

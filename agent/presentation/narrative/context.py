@@ -17,7 +17,7 @@ from agent.presentation.narrative.events import (
     lost_before_ms,
 )
 from agent.presentation.narrative.gains import Gains
-from agent.presentation.narrative.phrases import is_simple
+from agent.presentation.narrative.phrases import is_sampled, is_simple
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.totals import Totals, totals_of
 from agent.presentation.narrative.words import NO_TIMESTAMP_MS, Calendar, name, timestamp
@@ -117,6 +117,17 @@ class StoryContext(Struct, frozen=True):
             findings=findings,
             gains=gains if totals.rebalances else None,
         )
+
+    @property
+    def sampled_every_ms(self) -> Sequence[int]:
+        """How far apart the looks were through which events of the range were seen."""
+        events = (it for entry in self.entries for it in entry.events)
+        return [it["sampled_every_ms"] for it in events if it.get("sampled_every_ms")]
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether the group, or some of what happened to it, was seen through the Admin API, and is in no log."""
+        return bool(self.sampled_every_ms) or (self.form is not None and is_sampled(self.form))
 
     @property
     def is_unknown(self) -> bool:

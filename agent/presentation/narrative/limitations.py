@@ -62,14 +62,13 @@ def limitations(scene: StoryContext) -> list[str]:
 
 def _sampling_limitation(scene: StoryContext) -> list[str]:
     """What looks at the group can have missed."""
-    every = [it["sampled_every_ms"] for entry in scene.entries for it in entry.events if it.get("sampled_every_ms")]
-    if not every and (scene.form is None or not is_sampled(scene.form)):
+    if not scene.is_looked_at:
         return []
     out = (
         "What was between two samples: the group is read through the Admin API, which has no generations, timeouts "
         "and subscriptions, and nothing from before the agent started."
     )
-    if every:
+    if every := scene.sampled_every_ms:
         out += f" {capitalized(missed_phrase(max(every)))}."
     return [out]
 

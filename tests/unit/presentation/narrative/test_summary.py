@@ -484,6 +484,14 @@ def test_how_sure_it_is() -> None:
     ]
 
 
+def test_what_was_looked_at_is_in_no_log() -> None:
+    seen = {**lost(), "sampled": True, "sampled_every_ms": 400}
+    (said,) = sureness(seen)
+    assert said.startswith("Who joined and left and what was assigned is as the Admin API showed it. Inferred is why")
+    brief = dict(it[:2] for it in tell(seen, form=m.form()).brief)["How sure"]
+    assert not any("in the log" in it for it in (said, *brief))
+
+
 def test_what_the_broker_says_is_certain() -> None:
     said = {"kind": "broker_log", "member_id": "a-1", "at_ms": T0, "reason": "expired", "observed": True}
     seen = m.rebalance(
