@@ -138,7 +138,7 @@ class OffsetRequests:
                         outcome = _sort_error(out, (it.topic, it.partition), error.args[0])
             # Where a client knows a leader of none of them, it says no more than that: also where it may see none of
             # their topics, or none is there.
-            whys = self.topic_ids({topic for topic, _ in unled})[1] if unled else {}
+            whys = self.topic_ids({topic for topic, _ in unled}, SHORT_S)[1] if unled else {}
             for place, said in unled.items():
                 outcome = _sort_error(out, place, whys.get(place[0], said))
             if len(out.failed) > failed:
@@ -149,14 +149,16 @@ class OffsetRequests:
                 break
         return out
 
-    def topic_ids(self, topics: Collection[str]) -> tuple[dict[str, bytes], dict[str, KafkaError]]:
+    def topic_ids(
+        self, topics: Collection[str], timeout_s: float = TIMEOUT_S
+    ) -> tuple[dict[str, bytes], dict[str, KafkaError]]:
         """Topics' ids, and why others have none; those that were not asked for are in none of both.
 
         Brokers before 2.8 have no ids: then they are zero.
         """
         ids: dict[str, bytes] = {}
         errors: dict[str, KafkaError] = {}
-        timeout_s, given_up = TIMEOUT_S, 0
+        given_up = 0
         for batch in self._batches([topic for topic in topics if TOPIC_NAME.fullmatch(topic)], TOPICS):
             if given_up == MAX_FAILED_BATCHES:
                 break
