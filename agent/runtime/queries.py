@@ -114,6 +114,8 @@ class AgentQueries(ServedQueries):
             yield from self._parts.options.kubernetes.worries()
         if (misplaced := self.misplaced_groups()) is not None:
             yield misplaced
+        if (unread := self._unread_partitions()) is not None:
+            yield unread
         if (ahead := self._records_ahead()) is not None:
             yield ahead
         if passed := self._passed_over():
@@ -123,6 +125,16 @@ class AgentQueries(ServedQueries):
                 mirrors = [self._state.mirror.partitions.get(number) for number in hiding]
                 groups = sum(len(it.groups) for it in mirrors if it is not None)
             yield staleness.worry(hiding, groups)
+
+    def _unread_partitions(self) -> str | None:
+        """Where the topic got more partitions, and those to read were chosen of the ones that it had."""
+        changed, chosen = self._loop.partitions_changed, self._parts.options.partitions
+        if changed is None or chosen is None or callable(chosen):
+            return None
+        return (
+            f"the topic has {changed.after} partitions, and had {changed.before}: groups that move, as the brokers"
+            " restart, may be in partitions that are not read here, and seem empty; restart this agent then"
+        )
 
     def _passed_over(self) -> list[PassedOver]:
         """What could not be read of the partitions that are read here, oldest first."""

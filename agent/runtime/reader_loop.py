@@ -21,7 +21,13 @@ from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.errors import SourceError
-from agent.kafka.source.progress import GroupsBegunAnew, OffsetReset, ReaderNotice, TopicRecreated
+from agent.kafka.source.progress import (
+    GroupsBegunAnew,
+    OffsetReset,
+    PartitionCountChanged,
+    ReaderNotice,
+    TopicRecreated,
+)
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.parts import AgentParts
 from agent.runtime.shared_catch_up import PieceRead, Stopped, plan_sharing, share_catch_up
@@ -51,6 +57,8 @@ class ReaderLoop(BackgroundThread):
         self.has_caught_up = False
         self.ended_by: BaseException | None = None
         """What ended it before it was to end. It is not tried again: what it was about may be done by half."""
+        self.partitions_changed: PartitionCountChanged | None = None
+        """That the topic got more partitions, the last time that it did."""
         # Whether what brought the reader to the ends of all partitions reached the mirror.
         self._is_applied = False
         self._stopped_s: float | None = None
@@ -222,6 +230,8 @@ class ReaderLoop(BackgroundThread):
                     self._state.forget(partition)
                 if self._parts.checkpointer is not None:
                     self._parts.checkpointer.log_cut(partition)
+            case PartitionCountChanged():
+                self.partitions_changed = notice
             case TopicRecreated() | GroupsBegunAnew():
                 self._lookahead.clear()
                 with self._exclusive:

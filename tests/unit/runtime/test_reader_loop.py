@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -19,7 +20,13 @@ from agent.core.shadow.transitions import Transition
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, FetchedOffsets, ListedGroup, Refusal
 from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
-from agent.kafka.source.progress import GroupsBegunAnew, PartitionProgress, ReaderNotice, TopicRecreated
+from agent.kafka.source.progress import (
+    GroupsBegunAnew,
+    PartitionCountChanged,
+    PartitionProgress,
+    ReaderNotice,
+    TopicRecreated,
+)
 from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
@@ -271,6 +278,19 @@ def test_a_group_that_moved_is_as_it_is_at_its_new_coordinator(members: int) -> 
     assert [(it["offset"], it["lag"]) for it in form["offsets"]] == [(90, 10)]
     assert queries.group_partitions() == {b.GROUP: 5}
     assert [it.coordinator_partition for it in parts.state.mirror.views()] == [5]
+
+
+@pytest.mark.parametrize(("partitions", "says_so"), [(None, False), ([3], True), (lambda it: it % 2 == 0, False)])
+def test_that_groups_may_have_moved_to_partitions_that_are_not_read_is_told(
+    partitions: list[int] | Callable[[int], bool] | None, says_so: bool
+) -> None:
+    """An agent of one group said for good that it was empty."""
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}, partitions=partitions))
+    loop = ReaderLoop(parts, lambda: None)
+    queries = AgentQueries(parts, loop, ScrapeReader(parts, loop))
+    assert not list(queries._warnings())
+    loop._handle_notice(PartitionCountChanged(4, 8))
+    assert [it.partition(":")[0] for it in queries._warnings()] == ["the topic has 8 partitions, and had 4"] * says_so
 
 
 @pytest.mark.parametrize(
