@@ -75,6 +75,9 @@ def estimate_initial_delay_ms(recording: GroupRecording) -> int | None:
         return None
     first = recording.states[0]
     waited = round((first.joined_ms - recording.created_ms) / STEP_MS) * STEP_MS
+    if waited < 0:
+        # The clocks of two coordinators.
+        return None
     if len(first.members) > 1 and waited % DEFAULT_DELAY_MS == 0:
         return min(waited, DEFAULT_DELAY_MS)
     return round(waited / (2 if len(first.members) > 1 else 1) / DELAY_STEP_MS) * DELAY_STEP_MS

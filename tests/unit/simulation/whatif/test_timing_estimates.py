@@ -56,6 +56,7 @@ def test_what_is_waited_for_else_tells_nothing() -> None:
         pytest.param(6_000, 2, 3_000, id="4: two delays of the default, not one of six seconds"),
         pytest.param(9_020, 4, 3_000, id="5: three"),
         pytest.param(2_030, 4, 1_000, id="6: twice one second"),
+        pytest.param(-5_000, 1, None, id="7: not by the clocks of two coordinators"),
     ],
 )
 def test_the_initial_delay(first_ms: int, members: int, told: int | None) -> None:
