@@ -7,6 +7,7 @@ Every command imports this module: what a type needs to parse a value is importe
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -82,6 +83,15 @@ class Place(click.Path):
             self.fail(f"expected a file, a directory{dash}, got an empty text", param, ctx)
         return super().convert(value, param, ctx)
 
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """Several in a variable stand between colons, which a URL has, too."""
+        return _PLACES.findall(rv)
+
+
+_PLACES = re.compile(
+    r"[A-Za-z][\w+.-]*://(?:[^/@]*@)?[^/:?]*(?::\d+)?[^:?]*(?:\?.*)?"  # a URL; its query goes on to the end
+    r"|iceberg:[^:]*|[^:]+"
+)
 
 PLACE = Place(readable=False)
 

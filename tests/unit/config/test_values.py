@@ -7,8 +7,24 @@ from pathlib import Path
 import pytest
 
 from agent.config import values
+from agent.config.options import PLACE
 from agent.config.secrets import MAX_FILE_BYTES, redact, redact_properties, resolve_reference
 from agent.config.settings import Address, Shard, SnapshotLocation
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ["/a", "b/c"],
+        ["s3a://bucket/history"],
+        ["s3://bucket", "/b", "gs://c/d"],
+        ["hdfs://name:8020/a", "hdfs://name:8020/b"],
+        ["iceberg:c.d.p", "/b"],
+        ["/b", "s3://key:secret@bucket/a?endpoint=http://minio:9000"],
+    ],
+)
+def test_places_in_a_variable(places: list[str]) -> None:
+    assert PLACE.split_envvar_value(":".join(places)) == places
 
 
 @pytest.mark.parametrize(
