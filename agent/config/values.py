@@ -123,6 +123,7 @@ def parse_otlp_endpoint(text: str) -> OtlpEndpoint:
 def parse_agent_url(text: str) -> AgentUrl:
     """An agent's base URL, by http or https, perhaps with one of its clusters."""
     try:
+        text.encode()  # an argument may be no text
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:

@@ -163,7 +163,7 @@ def report(ctx: click.Context, /, memory_mb: int, **_: Any) -> None:
 
 
 @history.command()
-@click.argument("sql", metavar="SQL")
+@click.argument("sql", metavar="SQL", type=Parsed("SQL", str.encode, keeps_text=True))
 @option(
     "--history",
     multiple=True,

@@ -428,6 +428,7 @@ def test_nothing_is_written(place: Place, sql: str, kind: str) -> None:
         ("FROM nothing", "Table with name nothing does not exist"),
         ("SELECT nothing FROM episodes", "nothing"),
         ("SELECT error('mine')", "mine"),
+        ("SELECT '\udcff'", "Invalid value for 'SQL'"),
     ],
 )
 def test_mistakes_are_told_on_one_line(place: Place, sql: str, said: str) -> None:
