@@ -205,8 +205,10 @@ class LibrdkafkaProperty(NameValue):
         name, text = super().convert(value, param, ctx)
         if isinstance(value, tuple):
             return value
-        from agent.config.secrets import resolve_variable
+        from agent.config.secrets import is_utf8, resolve_variable
 
+        if not is_utf8(name + text):
+            self.fail("expected a property in UTF-8, got something else (not shown: it may be a secret)", param, ctx)
         try:
             found = resolve_variable(text, os.environ)
         except ValueError as error:

@@ -31,13 +31,22 @@ def resolve_reference(value: Any, environment: Mapping[str, str], directory: Pat
 
 
 def resolve_variable(text: str, environment: Mapping[str, str]) -> str | None:
-    """What `${NAME}` stands for; None where the text is no reference. Raises `ValueError` where it is not set."""
+    """What `${NAME}` stands for; None where the text is no reference. Raises `ValueError` where it is not set, or no
+    text."""
     name = variable_name(text)
     if name is None:
         return None
     if name not in environment:
         raise ValueError(f"expected the environment variable {name}, it is not set")
+    if not is_utf8(environment[name]):
+        raise ValueError(f"expected a text in UTF-8 in the environment variable {name}")
     return environment[name]
+
+
+def is_utf8(text: str) -> bool:
+    """Whether what came from a command line or a variable is text: else Python has put surrogates into it, at which
+    Kafka's client ends with an error of Python's own."""
+    return not re.search("[\ud800-\udfff]", text)
 
 
 def variable_name(text: str) -> str | None:

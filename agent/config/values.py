@@ -234,5 +234,5 @@ def check_brokers(text: str) -> None:
     brokers = [it for it in map(str.strip, text.split(",")) if it]
     for it in brokers or [text]:
         found = _BROKER.fullmatch(it)
-        if not brokers or found is None or not 0 < int(found["port"] or 1) < 65536:
+        if not brokers or found is None or not 0 < int(found["port"] or 1) < 65536 or not it.isprintable():
             raise ValueError(f"expected HOST:PORT, with commas between, got {it[:100]!r}")

@@ -123,6 +123,13 @@ def test_bad_data_does_not_hide_the_good() -> None:
         (["--agent", "http://[x"], {}, "got 'http://[x'"),  # 9: no address
         (["--agent", "http://"], {}, "got 'http://'"),  # 10: no host
         (["--agent", "http://x:99999"], {}, "got 'http://x:99999'"),  # 11: no port
+        (["--bootstrap-server", "\udcff:9092"], {}, "with commas between, got '\\udcff:9092'"),  # no text
+        (["--bootstrap-server", "x", "-X", "sasl.password=p\udcff"], {}, "expected a property in UTF-8"),  # no text
+        (
+            ["--bootstrap-server", "x", "-X", "sasl.password=${PASSWORD}"],
+            {"PASSWORD": "p\udcff"},
+            "sasl.password: expected a text in UTF-8 in the environment variable PASSWORD",
+        ),  # no text
         (["--agent", "http://x/?cluster=\udcff"], {}, "got 'http://x/?cluster=\\udcff'"),  # no text
         (["--agent", "localhost:9308"], {}, "got 'localhost:9308'"),  # 12: no scheme, as one would type it
         (["--from", ""], {}, "expected a file, a directory or -, got an empty text"),  # 13: not the working directory
