@@ -114,6 +114,18 @@ def test_a_pin_of_some_days(directory: ParquetDirectory) -> None:
     assert not pin.path().exists()
 
 
+def test_what_symbolic_links_lead_to_is_pinned(directory: ParquetDirectory, tmp_path: Path) -> None:
+    write(directory, "rollup", 1)
+    for file in directory.files():
+        link = tmp_path / "view" / file.path.relative_to(directory.root)
+        link.parent.mkdir(parents=True)
+        link.symlink_to(Path("../../out") / file.path.relative_to(directory.root))
+    with ParquetDirectory(tmp_path / "view").pin() as pin:
+        assert pin.is_pinned
+        write(directory, "rollup", 2)
+        assert values(pin.path()) == each(1)
+
+
 def test_a_pin_of_nothing(directory: ParquetDirectory) -> None:
     with directory.pin() as pin:
         assert (pin.files(), pin.is_pinned) == ([], False)
