@@ -68,10 +68,11 @@ class S3Lease:
         finally:
             ended.set()
             renewing.join()
-            if self._tag is not None:
-                self._tag = None
-                with suppress(Py4JError):
-                    self._object.delete()
+            # What another has taken over meanwhile is not ours to remove.
+            with suppress(JobError, Py4JError):
+                self.check()
+                self._object.delete()
+            self._tag = None
 
     def check(self) -> None:
         """Raises `JobError` where it is lost, which it is after it could not be renewed for too long."""

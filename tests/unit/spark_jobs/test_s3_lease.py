@@ -49,7 +49,7 @@ def test_a_writing_whose_answer_was_lost_is_the_holders(lost: int, monkeypatch: 
     with held.held(0):
         for _ in range(4):
             held.check()
-    assert store.writings == 5
+    assert store.writings == 6
     assert store.text is None, "and is given back"
 
 
@@ -61,3 +61,11 @@ def test_what_another_wrote_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(JobError, match="another job has taken over"):
             held.check()
     assert store.text is not None, "the other one's stays"
+
+
+def test_who_was_stopped_for_long_removes_no_other_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    held, other = lease(store, monkeypatch), lease(store, monkeypatch)
+    with held.held(0):
+        store.text = others = other._text()
+    assert store.text == others
