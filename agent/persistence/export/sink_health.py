@@ -49,11 +49,15 @@ class SinkHealth:
         """Whether the write under way takes too long."""
         return self.writing_since is not None and time.monotonic() - self.writing_since > STUCK_S
 
+    @property
+    def _why_full(self) -> str:
+        return self.last_error or "it takes them more slowly than they come"
+
     def problem(self) -> str | None:
         """Why history is not going where it should, in a sentence; None while it is."""
         spool, waiting = self._buffer.spool, f"{len(self._buffer)} events wait"
         if self._buffer.dropping:
-            return f"history sink {self._name} drops events, memory and spool are full: {self.last_error}"
+            return f"history sink {self._name} drops events, memory and spool are full: {self._why_full}"
         if self._down_since is not None and (down_s := time.monotonic() - self._down_since) >= GRACE_S:
             disk = f"; spool: {spool.error}" if spool.error else ""
             return f"history sink {self._name} is down for {down_s:.0f} s, {waiting}: {self.last_error}{disk}"
@@ -95,7 +99,7 @@ class SinkHealth:
             if self._full_log.due(time.monotonic()):
                 log.error(
                     "history sink %s: memory and spool are full, the newest events are dropped (%d so far): %s",
-                    self._name, dropped, self.last_error,
+                    self._name, dropped, self._why_full,
                 )  # fmt: skip
         elif dropped > self._dropped_logged:
             log.error("history sink %s: %d events were dropped", self._name, dropped - self._dropped_logged)

@@ -332,6 +332,16 @@ def test_dropped_events_are_counted_told_and_make_the_agent_unready(caplog: pyte
         until(lambda: shelf.got[-1] == 200)
 
 
+def test_a_sink_that_is_slow_and_not_down_is_told_as_that(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.open.clear()
+    with exports(shelf, spool=None, memory_bytes=10_000, stop_s=0.1) as made:
+        made.put(events(0, 100))
+        said = "memory and spool are full: it takes them more slowly than they come"
+        assert made.health() == f"history sink shelf drops events, {said}"
+        assert "so far): it takes them more slowly than they come" in caplog.text
+
+
 def test_two_processes_with_the_same_spool(tmp_path: Path) -> None:
     settings = SpoolSettings(tmp_path, "c")
     first = ExportPipeline([Shelf("a")], spool=settings)
