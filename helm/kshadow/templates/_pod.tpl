@@ -15,7 +15,7 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "kshadow.serviceAccountName" . | quote }}
-  automountServiceAccountToken: {{ .Values.kubernetes.enabled }}
+  automountServiceAccountToken: false
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:
@@ -112,6 +112,9 @@ spec:
       mountPath: /etc/kshadow/web
       readOnly: true
     {{- end }}
+    {{- if .Values.kubernetes.enabled }}
+    {{- include "kshadow-lib.kubernetesVolumeMount" . | nindent 4 }}
+    {{- end }}
     {{- with .Values.extraVolumeMounts }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -172,6 +175,9 @@ Volumes; the state of a statefulset comes from its volumeClaimTemplates.
   secret:
     secretName: {{ . | quote }}
     defaultMode: 288 # 0440
+{{- end }}
+{{- if .Values.kubernetes.enabled }}
+{{ include "kshadow-lib.kubernetesVolume" . }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

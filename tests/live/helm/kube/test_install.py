@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from agent.kubernetes.watched import WATCHED
+from agent.tools.sidecar.container import KUBERNETES
 from tests.live.helm.chart.rendering import sidecar_parent
 from tests.live.helm.kube.api import Api, Manifest, namespace
 from tests.live.helm.kube.conftest import RESTRICTED
@@ -191,7 +192,8 @@ def test_with_kubernetes_it_may_watch_what_the_agent_watches(
     given = values(tmp_path, COMMON, {"kubernetes": {"enabled": True, "namespace": name}})
     helm("install", "kshadow", CHART, "--namespace", space, "--values", given)
     template = server.api.get("apps/v1", "Deployment", space, "kshadow")["spec"]["template"]["spec"]
-    assert template["automountServiceAccountToken"] is True
+    assert template["automountServiceAccountToken"] is False, "other containers would have the token, too"
+    assert KUBERNETES in {it["name"] for it in template["volumes"]}
     everybody = server.api.rules(space, None)
     everywhere = {(it.group, it.plural) for it in WATCHED if not name or not it.is_namespaced}
     for place, expected in {

@@ -60,9 +60,7 @@ hold up the other containers of a native one.
       readOnly: true
     {{- end }}
     {{- if $it.kubernetes }}
-    - name: kshadow-kubernetes
-      mountPath: /var/run/secrets/kubernetes.io/serviceaccount
-      readOnly: true
+    {{- include "kshadow-lib.kubernetesVolumeMount" . | nindent 4 }}
     {{- end }}
   {{- end }}
 {{- end -}}
@@ -95,21 +93,7 @@ The volumes that the container needs beside those of the pod; nothing where it n
     secretName: {{ $it.certificatesSecret | quote }}
 {{- end }}
 {{- if and $it.enabled $it.kubernetes }}
-- name: kshadow-kubernetes
-  projected:
-    sources:
-      - serviceAccountToken:
-          path: token
-      - configMap:
-          name: kube-root-ca.crt
-          items:
-            - key: ca.crt
-              path: ca.crt
-      - downwardAPI:
-          items:
-            - path: namespace
-              fieldRef:
-                fieldPath: metadata.namespace
+{{ include "kshadow-lib.kubernetesVolume" . }}
 {{- end }}
 {{- end -}}
 

@@ -39,3 +39,31 @@ An argument as Kubernetes must have it to leave it alone: there $(X) is a variab
 {{- define "kshadow-lib.unexpanded" -}}
 {{- if or (contains "$(" .) (contains "$$" .) }}{{ replace "$" "$$" . }}{{ else }}{{ . }}{{ end -}}
 {{- end -}}
+
+{{/*
+The token of the pod's service account, for the container that mounts it alone: where a pod mounts its token by itself, each
+of its containers has it.
+*/}}
+{{- define "kshadow-lib.kubernetesVolume" -}}
+- name: kshadow-kubernetes
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+      - configMap:
+          name: kube-root-ca.crt
+          items:
+            - key: ca.crt
+              path: ca.crt
+      - downwardAPI:
+          items:
+            - path: namespace
+              fieldRef:
+                fieldPath: metadata.namespace
+{{- end -}}
+
+{{- define "kshadow-lib.kubernetesVolumeMount" -}}
+- name: kshadow-kubernetes
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}
