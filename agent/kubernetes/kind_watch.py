@@ -11,11 +11,13 @@ since all was last known.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from asyncio import Event, Lock, sleep, wait_for
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import httpx2
@@ -113,22 +115,17 @@ class KindWatch:
 
     async def run(self) -> None:
         """List and watch for good."""
-        pauses, has_expired = self._pauses(), False
+        pauses, relists = self._pauses(), self._relists()
         while True:
-            began_s, pause_s = time.monotonic(), 0.0
+            began_s, pause_s, is_expired = math.inf, 0.0, False
             try:
                 if self._version is None:
                     await self._list()
-                    # How long that took says nothing of how long a watch lasts.
-                    began_s = time.monotonic()
+                began_s = time.monotonic()
                 await self._watch()
             except _Expired:
                 self._requests["expired"] += 1
-                self._version = None
-                if not has_expired:
-                    # As after each restart of an API server: what is listed late may have come and gone.
-                    has_expired = True
-                    continue
+                self._version, is_expired = None, True
             except _Refused as refusal:
                 if refusal.code in _DENIED:
                     self._requests["denied"] += 1
@@ -146,16 +143,23 @@ class KindWatch:
                 if not isinstance(error, (httpx2.HTTPError, OSError, ValueError)):
                     log.debug("Kubernetes: the watch of %s", self._watched.plural, exc_info=True)
                 self._fail(error)
-            if time.monotonic() - began_s >= self._timings.steady_s:
-                pauses, has_expired = self._pauses(), False
-                if self.health.state is WatchState.WATCHING:
-                    continue
-            await self._wait(max(pause_s, next(pauses)))
+            is_steady = time.monotonic() - began_s >= self._timings.steady_s
+            if is_steady:
+                pauses, relists = self._pauses(), self._relists()
+            if is_expired:
+                await self._wait(next(relists))
+            elif not is_steady or self.health.state is not WatchState.WATCHING:
+                await self._wait(max(pause_s, next(pauses)))
 
     def _pauses(self) -> Iterator[float]:
         timings = self._timings
         last_s = timings.pods_last_pause_s if self._watched.kind == "Pod" else timings.last_pause_s
         return growing_pauses(min(timings.first_pause_s, last_s), last_s)
+
+    def _relists(self) -> Iterator[float]:
+        """Before all is listed anew. The first time at once, as after each restart of an API server: what is listed
+        late may have come and gone."""
+        return chain([0.0], self._pauses())
 
     async def _wait(self, seconds: float) -> None:
         self._woken.clear()
