@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 from agent.history.arrow_types import arrow_schema
 from agent.history.engine import database, explained, pattern
 from agent.history.errors import NO_HISTORY, HistoryError
+from agent.history.input_schema import READ
 from agent.history.opening import View, is_delta, local_path, open_tables, reading
 from agent.history.parquet_directory import DATE, ParquetDirectory
+from agent.history.report.queries.views import READ as READ_OF_ROLLUPS
 from agent.history.tables import STREAMED, TABLES
 
 PORTION = 1_000
@@ -39,9 +41,12 @@ def open_for_queries(history: Sequence[str], rollups: str | None, *, memory_mb: 
     with ExitStack() as stack:
         db = stack.enter_context(database(memory_mb))
         if history:
-            stack.enter_context(open_tables(db, history, {"": View("history", None, NO_HISTORY)}))
+            stack.enter_context(open_tables(db, history, {"": View("history", None, NO_HISTORY, needed=READ)}))
         if rollups is not None:
-            views = {name: View(name, _columns_if_empty(rollups, name), _NO_ROLLUPS) for name in _tables_of(rollups)}
+            views = {
+                name: View(name, _columns_if_empty(rollups, name), _NO_ROLLUPS, needed=READ_OF_ROLLUPS.get(name, ()))
+                for name in _tables_of(rollups)
+            }
             stack.enter_context(open_tables(db, [rollups], views))
         _close(db, [*history, *([] if rollups is None else [rollups])])
         yield db

@@ -274,6 +274,17 @@ def test_a_renamed_column_is_refused_by_name(place: Place, tmp_path: Path) -> No
     said = refused("rollup", "--history", tmp_path / "history", "--out", tmp_path / "out")
     assert said.startswith(str(tmp_path / "history" / files[1].relative_to(place.history)))
     assert "not the columns that are read: expected stopped_partition_ms int64, got nothing" in said
+    said = refused("query", "--history", tmp_path / "history", "SELECT sum(stopped_partition_ms) FROM history")
+    assert said.startswith(str(tmp_path / "history" / files[1].relative_to(place.history)))
+    assert "not the columns that are read: there is none of stopped_partition_ms" in said
+
+
+def test_rollups_of_an_earlier_release_are_no_nulls_of_a_query(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.rollups, rollups := tmp_path / "rollups")
+    file = min((rollups / "groups").rglob("*.parquet"))
+    pq.write_table(pq.ParquetFile(file).read().drop_columns(["stopped_unknown"]), file)
+    said = refused("query", "--rollups", rollups, "SELECT sum(stopped_unknown) FROM groups")
+    assert said == f"{file}: not the columns that are read: there is none of stopped_unknown"
 
 
 def test_a_report_says_where_it_wrote(place: Place, tmp_path: Path) -> None:
