@@ -33,8 +33,11 @@ def first_look(groups: Sequence[JsonObject], findings: Sequence[JsonObject], url
     by_severity = sorted(severities.items(), key=lambda it: severity_rank(it[0]))
     lines.append(f"{_count(len(findings), 'finding')}{_listed(by_severity)}")
     worst = sorted(findings, key=lambda it: severity_rank(str(it["severity"])))
+    are_several = any(it.get("cluster") is not None for it in groups)
     for it in worst[:MOST_FINDINGS]:
         where = it["group"] or "the cluster"
+        if are_several:
+            where = f"{it['cluster']}/{where}"
         lines.append(truncated(f"  {where}: {it['analyzer']}: {it['summary']}", _WIDEST))
     lines.append(f"the page: {url}/")
     return [printable(line) for line in lines]

@@ -30,6 +30,15 @@ def test_the_worst_come_first_and_no_more_than_two():
     ]
 
 
+def test_of_several_clusters_it_says_which():
+    groups = [group("Stable") | {"cluster": it} for it in ("eu", "us")]
+    findings = [finding("warning") | {"cluster": "us"}, finding("info", None) | {"cluster": "eu"}]
+    assert first_look(groups, findings, "http://x:1")[2:4] == [
+        "  us/g: storm: something is wrong",
+        "  eu/the cluster: storm: something is wrong",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
