@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from agent.core.causes import UNKNOWN_CAUSES, cause_info
+from agent.presentation.narrative.advice import RUNBOOKS
 from agent.presentation.narrative.confidence import assumed_session
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Event
@@ -49,7 +50,8 @@ Fold = Callable[[str, int], list[str]]
 
 
 class BriefSection(NamedTuple):
-    """A heading and its texts, the most important first. So many as `keep` stay where lines are short."""
+    """A heading and its texts, the most important first. So many as `keep` stay where lines are short; fewer
+    where otherwise texts would lose their ends."""
 
     title: str
     texts: tuple[str, ...]
@@ -158,6 +160,9 @@ def fit_screen(answer: str, sections: Sequence[BriefSection], footer: str, fold:
         longest = max(range(len(blocks)), key=lambda at: (len(blocks[at]) - keeps[at], sum(map(len, blocks[at]))))
         if len(blocks[longest]) > keeps[longest]:
             blocks[longest].pop()
+        elif max(keeps) > 1:
+            # Fewer that are whole are of more use than all without their ends.
+            keeps[keeps.index(max(keeps))] -= 1
         else:
             # Nothing more can go: the longest text loses its end.
             lines = max((lines for block in blocks for lines in block), key=len)
@@ -172,4 +177,6 @@ def fit_screen(answer: str, sections: Sequence[BriefSection], footer: str, fold:
 def _capped(lines: list[str], most: int) -> list[str]:
     if len(lines) <= most:
         return lines
+    if most > 1 and RUNBOOKS in lines[-1]:
+        return [*_capped(lines[:-1], most - 1), lines[-1]]  # where it is told at length
     return [*lines[: most - 1], f"{lines[most - 1][:-1]}…"]

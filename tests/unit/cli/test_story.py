@@ -124,7 +124,7 @@ def test_what_other_settings_would_have_saved(path: object) -> None:
     assert "Set `group.instance.id` in every client, an id of its own for each: saves 3 min 16 s of" in told.stdout
     assert "group.instance.id=" not in told.stdout, "one id in every client makes them fence each other"
     assert "(now `range`)" not in told.stdout, "that was tried"
-    without = kshadow("explain", "audit-loop", "--from", path, "--no-whatif")
+    without = kshadow("explain", "audit-loop", "--from", path, "--no-whatif", "--full")
     assert "A replay under" not in without.stdout
     assert "(now `range`)" in without.stdout
     one = kshadow("explain", "audit-loop", "--from", path, "--until", "2026-11-21T07:27:50", "-o", "json")
