@@ -38,7 +38,8 @@ a member of a classic group that committed since g has gone at
                          w = exp(-(c - m) / i), f = falls_idle_share (falls_idle_with_all_share where no
                          other's positions moved since m)
     rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
-                     rebalance timeout (`rebalance_posterior`)
+                     rebalance timeout (`rebalance_posterior`); where its own is below S, and e < r + S + i, so are
+                     those dropped that die: π of the session timeout in place of those shares
     admin_removed    π · U[c, c + i], where its client is not back, times 1 - rejoins_after_removal_share, and of one
                      without group.instance.id, times removed_alone_factor
     unknown          s · U[c, max(e, c + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
@@ -185,7 +186,13 @@ def departure_times(
             coordinator_change, last, since_ms, limits.poll_ms, _commit_interval_ms(activity)
         )
         out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), *late, *held_up)
-    out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
+    silent_ms = end_ms - max(last or 0, since_ms or 0)
+    dead_are_dropped = _are_dead_dropped(member, silent_ms, _commit_interval_ms(activity))
+    if dead_are_dropped or not client_returned:
+        # One that lives hears of it only then.
+        out[Cause.REJOIN_TIMEOUT] = (
+            UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),
+        )
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped. But
         # where no member does by default, as in Streams, static ones say it as the others do, if they are told to;
@@ -198,6 +205,8 @@ def departure_times(
     is_known = limits.library.name != UNKNOWN
     by_library = P.rejoin_timeout_shares[limits.library.stall_end]
     prior[Cause.REJOIN_TIMEOUT] = by_library if is_known else P.rejoin_timeout_unknown_share
+    if dead_are_dropped:
+        prior[Cause.REJOIN_TIMEOUT] = prior[Cause.SESSION_TIMEOUT]
     if not limits.library.leaves_on_close or member.instance_id is not None:
         prior[Cause.MEMBER_LEFT] *= P.leaves_all_the_same_share
     if limits.poll_ms == limits.session_ms and not is_known:
@@ -225,6 +234,12 @@ def departure_times(
     start = last or since_ms or end_ms - limits.session_ms
     silent = UniformInterval(silence_share, start, max(end_ms, start + limits.session_ms))
     return {**scaled, Cause.UNKNOWN_DEPARTURE: (silent,)}
+
+
+def _are_dead_dropped(member: Member, silent_ms: int, interval: int) -> bool:
+    """Whether one that died that long ago goes with the rebalance timeout, which is shorter than its session."""
+    session, rebalance = member.session_timeout_ms or 0, member.rebalance_timeout_ms
+    return rebalance is not None and rebalance < session and silent_ms < session + interval
 
 
 # Before Python 3.12 an enum's members are slow to name.

@@ -536,7 +536,7 @@ def _add_start_interval(
 
 # Before Python 3.12 an enum's members are slow to name.
 _DROPPED = Cause.REJOIN_TIMEOUT
-_DIES = frozenset({Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE})
+_DIES = frozenset({Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE, _DROPPED})
 _LIVES = frozenset({Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED})
 
 
@@ -548,11 +548,10 @@ def _departure_terms(
     end, precision = float(seen.end_ms), float(P.timer_precision_ms)
     unnoticed = 1 - _noticed_probability(seen, max(end - (low + high) / 2, precision))
     out = []
-    for ways, returned in zip(gone.ways, seen.client_returned, strict=True):
+    for ways in gone.ways:
         terms = {}
         for cause, (times, awaited) in ways.items():
-            if cause is _DROPPED and (returned or not timed):
-                # Dropped at the end, and only then does its client hear of it.
+            if cause is _DROPPED and not timed:
                 continue
             within = probability_between(times, low - precision, end + precision)
             if not within:

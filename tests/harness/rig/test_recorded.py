@@ -25,6 +25,7 @@ from tests.harness.rig.settings import BROKER_CONFIG
 
 JOINED, LEFT, DIED, REMOVED = "member_joined", "member_left", "session_timeout", "admin_removed"
 CHANGED, STALLED, FOLLOWED = "subscription_changed", "poll_timeout", "cooperative_followup"
+DROPPED = "rejoin_timeout"
 
 # File, why, by generation (epoch) the cause, of members that went as well; generations of which none need be told.
 RECORDED: list[tuple[str, str, dict[int, str], set[int]]] = [
@@ -84,6 +85,9 @@ MIXED: list[tuple[str, str, dict[int, tuple[str, dict[str, str]]]]] = [
      {4: (STALLED, {"g3": STALLED}), 11: (STALLED, {"b6": STALLED})}),
     ("left_as_it_began", "one left 1 ms after a cooperative round, and another as the next one never completed",
      {7: (LEFT, {"b5": LEFT, "e3": LEFT})}),
+    ("dropped_dead", "Java's poll limit is below the session: those that died are dropped before it ends",
+     {4: (JOINED, {"f1": DROPPED}), 5: (DIED, {"f1": DIED}), 8: (JOINED, {"b2": DROPPED}),
+      9: (JOINED, {"b2": DROPPED})}),
     ("coordinator_back", "a member died, and the others were closed as the coordinator was back",
      {7: (LEFT, {"e3": LEFT, "f4": DIED, "f5": LEFT, "a6": LEFT, "d7": LEFT, "c8": LEFT})}),
     ("commit_held_up", "a poll loop stalled, and its last commit waited for a coordinator",
