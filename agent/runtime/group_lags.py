@@ -95,7 +95,7 @@ class GroupLags:
     def _end_look(self, at_ms: int) -> None:
         with self._lock:
             for mirror in self._state.mirror.partitions.values():
-                if mirror.partition in self._looked_at:
+                if mirror.partition in self._looked_at and not self.is_hidden(mirror.partition):
                     mirror.offsets.end_look(at_ms)
 
     def _committed(self) -> CommittedOffsets:

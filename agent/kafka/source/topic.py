@@ -174,9 +174,12 @@ class TopicReader:
         return next((it.error for it in self._assignment.progress.values() if it.error is not None), None)
 
     def is_stopped(self, partition: int) -> bool:
-        """Whether reading a partition is known not to work, so that it is not known what is written there."""
+        """Whether reading a partition is known not to work, or has not gone on for long, as right after this process
+        was stopped: so that it is not known what is written there."""
+        if self._health.error is not None or self._standstill.idle_s(time.monotonic()):
+            return True
         state = self._assignment.progress.get(partition)
-        return self._health.error is not None or (state is not None and state.error is not None)
+        return state is not None and state.error is not None
 
     @property
     def unread(self) -> dict[int, LogBounds]:

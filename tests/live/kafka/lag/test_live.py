@@ -219,12 +219,18 @@ def test_a_group_that_is_behind_and_commits_on_is_never_told_to_be_at_the_end(li
 
 
 @ONCE
-def test_what_was_committed_while_nothing_was_read_is_no_lag(live: Live) -> None:
-    """Until the next look a group was behind by all that it had consumed while a right was missing."""
+@pytest.mark.parametrize("hidden", [[True, True], [False, False, True]], ids=["as it begins", "as it ends"])
+def test_what_was_committed_while_nothing_was_read_is_no_lag(live: Live, hidden: list[bool]) -> None:
+    """Until the next look a group was behind by all that it had consumed while a right was missing, or the agent's
+    process was stopped."""
     live.create("resumed")
     live.write("resumed", 100)
-    state, hidden = ClusterState(), {0}
-    lags = GroupLags(state, Lock(), live.conf, 60.0, lambda _: True, with_shares=False, is_hidden=hidden.__contains__)
+    state, answers = ClusterState(), [*hidden]
+
+    def is_hidden(partition: int) -> bool:
+        return bool(answers) and answers.pop(0)
+
+    lags = GroupLags(state, Lock(), live.conf, 60.0, lambda _: True, with_shares=False, is_hidden=is_hidden)
     assert lags.watcher is not None
 
     def read(at: int, committed: int) -> None:
@@ -233,8 +239,8 @@ def test_what_was_committed_while_nothing_was_read_is_no_lag(live: Live) -> None
 
     read(0, 10)
     assert lags.watcher.look(time.monotonic())
+    assert not answers
     read(1, 90)
-    hidden.clear()
     assert lags.totals() == {"resumes": 10}
     assert lags.watcher.look(time.monotonic())
     read(2, 95)

@@ -1,10 +1,12 @@
 """What of the live reader needs no broker: conversion, progress, properties, errors."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from agent.common import pacing
 from agent.core.records import LogId, RawRecord
 from agent.kafka.source import TOPIC
 from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
@@ -14,6 +16,7 @@ from agent.kafka.source.health import ReaderHealth
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.progress import OffsetReset, PartitionCountChanged, PartitionProgress, TopicRecreated
 from agent.kafka.source.topic import TopicReader
+from tests.waiting import until
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -234,6 +237,19 @@ def test_a_partition_that_is_read_anew_is_not_read_until_it_is_at_its_end_again(
         assert (reader.read_until_s, reader.current_partitions) == ({0: 3.0}, {0: True, 1: False})
         reader._assignment.progress[1].advance(9, at_end=True)
         assert reader.read_until_s == {0: 3.0, 1: 3.0}
+
+
+def test_what_was_written_while_the_process_was_stopped_is_not_known(monkeypatch):
+    """Groups were behind by all that they had consumed meanwhile, if the ends were asked for before the topic."""
+    monkeypatch.setattr(pacing, "STOOD_STILL_S", 0.2)
+    with TopicReader(NOBODY) as reader:
+        reader._assignment.progress = {0: PartitionProgress(9, 9, 9)}
+        reader._standstill.lasted_s(time.monotonic())
+        assert not reader.is_stopped(0)
+        until(lambda: reader.is_stopped(0))
+        assert reader.behind_records == {}
+        reader._standstill.lasted_s(time.monotonic())
+        assert not reader.is_stopped(0)
 
 
 def test_nobody_answers():
