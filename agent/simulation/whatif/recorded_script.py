@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.session_settings import SessionSetting
-from agent.simulation.groups.script import BrokerSettings, Script
+from agent.simulation.groups.script import BrokerSettings, Script, SetPartitions, Start, Step
 from agent.simulation.whatif import timing_estimates
 from agent.simulation.whatif.changes import allow_session_timeouts, starts
 from agent.simulation.whatif.clients import ClientNames, consecutive_states, identify_clients
@@ -134,7 +134,7 @@ def reconstruct(
     script = Script(
         recording.group,
         steps.partitions,
-        tuple(sorted(steps.steps, key=lambda step: step.at_ms)),
+        _in_order(steps.steps),
         recording.states[-1].at_ms,
         BrokerSettings(
             initial_rebalance_delay_ms=steps.delay_ms,
@@ -159,6 +159,20 @@ def reconstruct(
         sum(seen.stopped_ms or 0 for seen in recording.states),
         recording.kip848_session is not None,
     )
+
+
+def _in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """In order of time, and nothing of a client before its start: records behind one that is dated ahead have that
+    time, too."""
+    started: dict[str, int] = {}
+    out: list[Step] = []
+    for step in steps:
+        if isinstance(step, Start):
+            started[step.client] = step.at_ms
+        elif not isinstance(step, SetPartitions) and step.at_ms < started[step.client]:
+            step = replace(step, at_ms=started[step.client])
+        out.append(step)
+    return tuple(sorted(out, key=lambda step: step.at_ms))
 
 
 def _closing(recording: GroupRecording, end_ms: int) -> int:

@@ -472,3 +472,21 @@ def test_nobody_at_all() -> None:
     history.at(0)
     with pytest.raises(NothingToReplay, match="no member"):
         reconstruct(history.recording(), b.T0)
+
+
+def test_records_behind_one_that_is_dated_ahead_have_its_time() -> None:
+    """Nobody does anything before its start for that."""
+    history = History()
+    history.at(0, *shared_out(["a-1", "b-1"]))
+    history.at(3_600_000, *shared_out(["a-1", "b-1"]))
+    history.at(60_000, *shared_out(["a-2", "b-1", "c-1"]))
+    history.at(120_000, *shared_out(["a-2", "b-1"]))
+    went = {"g3": gone(Cause.SESSION_TIMEOUT, 60_000, "a-1"), "g4": gone(Cause.MEMBER_LEFT, 120_000, "c-1")}
+    found = reconstruct(history.recording(**went), b.T0 + 3_700_000)
+    assert told(found)[-4:] == [
+        ("Kill", "a", 3_600_001),
+        ("Start", "a", 3_600_001),
+        ("Start", "c", 3_600_001),
+        ("Close", "c", 3_600_001),
+    ]
+    assert replay(found.script).rebalances
