@@ -134,12 +134,11 @@ class UnbalancedAssignment(Analyzer):
     def _look(self, group: GroupContext) -> None:
         consumed = self._consumed(group)
         view = self._view
-        if self._has_changed:
+        # What goes by its topic's id may have a name by now.
+        may_be_named = view is not None and view.group_type != GroupType.CLASSIC and bool(consumed)
+        if self._has_changed or (may_be_named and self._held is not None):
             view = group.view
             self._held = None if view is None or len(view.members) < 2 else partition_spread(view)
-        elif self._held is not None and consumed and view is not None and view.group_type != GroupType.CLASSIC:
-            # What goes by its topic's id may have a name by now.
-            view = group.view
         self._view, self._condition = view, None
         if view is not None and self._held is not None:
             case = _GroupSpread(view, self._held, load_spread(view, consumed) if consumed else None, consumed)

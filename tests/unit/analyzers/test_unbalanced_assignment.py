@@ -262,6 +262,21 @@ def test_records_are_counted_for_the_partitions_that_are_held() -> None:
     assert found.numbers["roundrobin_largest_records"] < found.numbers["range_largest_records"]
 
 
+def test_a_member_that_nothing_tells_of() -> None:
+    """As one that takes a static member's place is told with its next record, and some in a compacted log never."""
+    log = Log().add(b.c_topics("t"), b.c_member("m1", instance_id="i1"), b.c_member("m2"), b.c_epoch(2))
+    log.add(b.c_target("m1", {"t": [0, 1]}), b.c_target("m2", {"t": [2, 3]}), b.c_target_epoch(2))
+    log.add(b.c_current("m1", 2, {"t": [0, 1]}), b.c_current("m2", 2, {"t": [2, 3]}))
+    busy = {("t", 0): 3_000, ("t", 1): 10, ("t", 2): 10, ("t", 3): 10}
+    commits(log, 20, busy)
+    gone = [b.tombstone(it, "m1") for it in (8, 7, 5)]
+    log.add(*gone, b.c_member("m3", instance_id="i1"), b.c_target("m3", {"t": [0, 1]}))
+    log.add(b.c_current("m3", 0, {"t": [0, 1]}))
+    commits(log, 20, busy, start=20)
+    (opened,) = of(findings(log, NAME))
+    assert opened.numbers["hottest"] == "t-0"
+
+
 def test_it_is_looked_at_again_where_commits_end() -> None:
     log = commits(halves(), 25, moves(10_000, 100, 100, 100))
     found = of(findings(idle(log, 1_800_000), NAME))
