@@ -72,8 +72,7 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     from agent.common.bounded_yaml import TextLoader, yaml_problem
 
     try:
-        if path.resolve().is_fifo():
-            warn(f"{path}: a pipe: waiting for whoever writes into it")
+        warn_of_pipe(path)
         settings = yaml.load(path.read_text(encoding="utf-8"), TextLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(yaml_problem(error)) from None
@@ -84,6 +83,12 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     if not isinstance(settings, dict):
         raise ValueError(f"expected options by name, got {type(settings).__name__}")
     return settings
+
+
+def warn_of_pipe(path: Path) -> None:
+    """Say of what will be read that it may have to be waited for. Raises `OSError`."""
+    if path.resolve().is_fifo():
+        warn(f"{path}: a pipe: waiting for whoever writes into it")
 
 
 def coerce(option: click.Option, value: Any, ctx: click.Context, directory: Path) -> tuple[Any, Any] | None:

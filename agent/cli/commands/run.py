@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,9 +34,13 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     from agent.common.collector import no_cycle_collection
 
     with no_cycle_collection():
+        from agent.cli.config_file import warn_of_pipe
         from agent.cli.run_settings import rereader, run_settings
         from agent.runtime.process import run_process
 
+    if (web_config := ctx.params["web_config"]) is not None:
+        with suppress(OSError):  # whoever reads it says so
+            warn_of_pipe(Path(web_config))
     file = rereader(ctx)
     with _errors_reported():
         ctx.exit(run_process(partial(run_settings, ctx), file))

@@ -120,6 +120,19 @@ def test_signals_that_come_before_the_file_was_read(tmp_path: Path) -> None:
     assert b"changed: lag-interval" in said
 
 
+@pytest.mark.usefixtures("process")
+def test_a_pipe_that_tells_of_the_web_server_is_waited_for_and_said_to_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    os.mkfifo(file)
+    command = ("run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0", "--web-config", file)
+    with spawn(*command) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{file}: a pipe: waiting for whoever writes into it\n".encode()
+        file.write_text("nonsense: 1")
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, b"nonsense: unknown" in said) == (2, True)
+
+
 def catches(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler for a signal, as the kernel says."""
     found = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
