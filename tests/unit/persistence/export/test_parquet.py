@@ -28,6 +28,7 @@ from agent.persistence.export.columns import COLUMNS, row_to_event
 from agent.persistence.export.encoded_event import EncodedEvent, encode_event
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.filesystems import LocalFilesystem
+from agent.persistence.export.log_clock import LogClock, decode_clock
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.runtime.offline import load
 from analyzers.registry import select_analyzers
@@ -261,6 +262,41 @@ def test_a_store_that_is_no_object_store_gets_files_moved(tmp_path: Path) -> Non
     assert sink.write(lines(events)) == []
     assert [it.partition("/")[0] for it in files(tmp_path)] == [f"date=1970-01-0{day}" for day in (1, 2, 3)]
     assert by_id(read(tmp_path)) == by_id(events)
+
+
+class Hdfs(Other):
+    """Moves nothing over a file that is there."""
+
+    protocol = "still"
+    tells = True
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("still://")))
+
+    def mv(self, path1: str, path2: str, **kwargs: object) -> None:
+        """As libhdfs and WebHDFS have it."""
+        if not self.exists(path2):
+            super().mv(path1, path2, **kwargs)
+        elif self.tells:
+            raise FileExistsError(path2)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_is_written_again_takes_the_place_of_what_was(
+    tmp_path: Path, tells: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of two days, of which one could not be written; and the clock, each minute."""
+    monkeypatch.setattr(Hdfs, "tells", tells)
+    fsspec.register_implementation("still", Hdfs, clobber=True)
+    sink = ParquetSink(f"still://{tmp_path}")
+    for clock_ms in (1, 2):
+        assert sink.write(lines([event(1)])) == []
+        sink.tell_clock(LogClock("agent", "c", clock_ms))
+    assert read(tmp_path) == [event(1)]
+    (clock,) = (tmp_path / "_clock").iterdir()
+    assert decode_clock(clock.read_bytes()).clock_ms == 2
+    assert not list(tmp_path.glob(".kshadow-*"))
 
 
 @pytest.mark.parametrize(
