@@ -19,6 +19,7 @@ from agent.history.errors import NO_HISTORY
 from agent.history.input_schema import EVENTS, OF_EVENTS, check_columns
 from agent.history.rolling import AHEAD_MS, EARLIEST_MS
 from agent.persistence.export.arrow import HISTORY, date_of
+from agent.persistence.export.columns import ESCAPED
 from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import HISTORY as TABLE
@@ -83,7 +84,10 @@ class HistoryFiles:
 def from_columns(table: DataFrame) -> DataFrame:
     """A table of history → rows of `EVENTS_DDL`, and `date`."""
     body = F.to_json(F.struct(*OF_EVENTS)).alias("body")
-    return table.select("cluster", "group", "event_id", "type", "at_ms", "schema", body, "date")
+    # A group has rows of both kinds where some of its clients' names are no UTF-8.
+    plain = F.replace("group", F.lit("\\\\"), F.lit("\\"))
+    group = F.when(F.col(ESCAPED), plain).otherwise(F.col("group")).alias("group")
+    return table.select("cluster", group, "event_id", "type", "at_ms", "schema", body, "date")
 
 
 def from_json(values: DataFrame) -> DataFrame:

@@ -15,8 +15,9 @@ from agent.core.events.events import SCHEMA
 from agent.history.errors import HistoryError
 from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY
+from agent.persistence.export.columns import ESCAPED
 
-LATER = ("confidence", "origins")
+LATER = ("confidence", "origins", ESCAPED)
 """Columns that are read where files have them."""
 OF_EVENTS = tuple(name for name in Event.__struct_fields__ if name != "member")
 """The fields of `Event` that are columns."""

@@ -60,6 +60,7 @@ from agent.history.rolling import (
 from agent.history.rollup_reducer import STATE_VERSION, Event, Row, Rows
 from agent.history.tables import ROLLED_UP, STANDING
 from agent.persistence.export.arrow import date_of, rows_to_arrays
+from agent.persistence.export.columns import ESCAPED
 
 LABEL = "rollup"
 """Of the files that a batch of rollups writes, whichever engine."""
@@ -271,6 +272,8 @@ def events_in_order(has_time: str, within: Range) -> str:
     """The events of the range and of the day behind, of the day before it where they must tell how groups stood, and
     of what was before that the newest; with how groups stood as `stands`."""
     columns = ", ".join(f'"{name}"' for name in _COLUMNS)
+    # A group has rows of both kinds where some of its clients' names are no UTF-8.
+    group = f"""CASE WHEN {ESCAPED} THEN replace("group", '\\\\', '\\') ELSE "group" END AS "group\""""
     carried = ", ".join(map(text, CARRIED))
     # Of what came in one millisecond the last in the log; of what came with one record, either. All that was told of
     # one event has one rank: which of that is taken is found where events are put in order.
@@ -278,7 +281,7 @@ def events_in_order(has_time: str, within: Range) -> str:
         'PARTITION BY cluster, "group", type, analyzer ORDER BY at_ms DESC, "offset" DESC NULLS LAST, event_id DESC'
     )
     return f"""
-    WITH events AS (SELECT {columns} FROM (FROM whole UNION ALL BY NAME FROM carried) WHERE {has_time})
+    WITH events AS (SELECT * REPLACE ({group}) FROM (FROM whole UNION ALL BY NAME FROM carried) WHERE {has_time})
     SELECT {columns}, stands FROM (
         SELECT {columns}, NULL AS stands FROM events WHERE at_ms BETWEEN {within.first_ms} AND {within.last_ms}
         UNION ALL

@@ -185,6 +185,22 @@ def test_a_quiet_end_has_its_rows(spark: SparkSession, tmp_path: Path, capfd: py
     assert ends == {("5m", 300_000): 1, ("1d", DAY_MS): 1, **hours}
 
 
+def test_a_group_is_one_whatever_its_clients_are_called(spark: SparkSession, tmp_path: Path) -> None:
+    """Backslashes in its name stand doubled in the rows of events that have text without UTF-8."""
+    group = "a\\b\\\\c"
+    left = {"schema": SCHEMA, "cluster": "c", "group": group, "type": "member_left", "at_ms": T0}
+    events = [
+        {**left, "event_id": str(number), "member": {"member_id": name}}
+        for number, name in enumerate(("m", "\udc80"))
+    ]
+    ParquetSink(str(tmp_path)).write([encode_event(event, 0) for event in events])
+    read = HistoryFiles(spark, [str(tmp_path)]).read()
+    assert [(row["group"], row["event_id"]) for row in read.sort("event_id").collect()] == [
+        (group, "0"),
+        (group, "1"),
+    ]
+
+
 def test_a_clock_that_is_told_meanwhile_tells_nothing_of_events_that_are_not_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,25 @@ REBALANCE = {
 }
 
 
+def test_a_group_is_one_whatever_its_clients_are_called(tmp_path: Path) -> None:
+    """Backslashes in its name stand doubled in the rows of events that have text without UTF-8."""
+    group = "a\\b\\\\c"
+    names = ("plain", "\udc80", "plain")
+    left = [
+        {
+            **REBALANCE,
+            **{"group": group, "type": "member_left", "event_id": str(number), "at_ms": START_MS + number},
+            "member": {"member_id": name, "client_id": name, "client_host": "/h", "instance_id": None},
+        }
+        for number, name in enumerate(names)
+    ]
+    last = {**REBALANCE, "group": group, "event_id": "last", "at_ms": START_MS + DAY_MS // 24}
+    history = write([*left, last], tmp_path / "history")
+    assert kshadow("history", "rollup", "--history", history, "--out", tmp_path / "out").exit_code == 0
+    rows = ask("--rollups", tmp_path / "out", 'SELECT "group", departures FROM groups WHERE "window" = \'1h\'')
+    assert rows == [{"group": group, "departures": 3}]
+
+
 def as_one_file(history: Path) -> Path:
     """The same in no directory of a day."""
     rows = [pq.ParquetFile(it).read() for it in sorted(history.rglob("*.parquet"))]
