@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import Kafka
-from spark_jobs.errors import ANEW, JobError, JobFailed
+from spark_jobs.errors import ANEW, JobError, JobFailed, Unreachable
 from spark_jobs.kafka import begins_of, ends_of, log_of
 from spark_jobs.progress import print_status
 from spark_jobs.writing import HadoopFileSystem
@@ -61,11 +61,14 @@ class TopicLog:
 
     def unread(self, batch_id: int, read: Collection[int]) -> set[int]:
         """Of the partitions of which a batch has no record (`read`: all others), those that were not at their ends as
-        it was planned: what was planned of them is compacted, or of no transaction that committed. Raises
-        `JobError`."""
+        it was planned, or may not have been: what was planned of them is compacted, or of no transaction that
+        committed."""
         ends, begins = self._offsets(batch_id), self._offsets(batch_id - 1)
         silent = {number for number, end in ends.items() if number not in read and end > begins.get(number, 0)}
-        now = ends_of(self._kafka, self._topic, silent) if silent else {}
+        try:
+            now = ends_of(self._kafka, self._topic, silent) if silent else {}
+        except Unreachable:
+            return silent  # what the batch told is written: that is no reason to end
         return {number for number in silent if ends[number] < now[number]}
 
     def _tell_lost(self) -> None:

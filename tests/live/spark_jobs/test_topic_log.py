@@ -113,7 +113,9 @@ def test_what_was_deleted_before_it_was_read_is_told(
 
 
 @pytest.mark.usefixtures("kafka")
-def test_a_partition_without_a_record_in_a_batch_may_have_some_left(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_without_a_record_in_a_batch_may_have_some_left(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is planned of a topic's beginning is compacted, for the most part: time has not passed because of it."""
     (tmp_path / "offsets").mkdir()
 
@@ -138,6 +140,8 @@ def test_a_partition_without_a_record_in_a_batch_may_have_some_left(spark: Spark
         assert log.unread(1, [2]) == {0}, "of 1 nothing was planned"
         assert log.unread(1, [0, 1]) == {2}
         assert log.unread(2, [2]) == set()
+    monkeypatch.setattr("spark_jobs.kafka._LOOK_UP_S", 1.0)
+    assert log.unread(2, [2]) == {0}, "nobody tells"
 
 
 def test_a_stream_to_which_nothing_comes_is_looked_at_too(
