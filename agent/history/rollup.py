@@ -367,8 +367,8 @@ def _write_by_date(db: Any, aside: Path, name: str, into: Path) -> None:
     """The rows of a table in order, a file for each date; one without rows is a table too."""
     into.mkdir(parents=True)
     schema = arrow_schema(column for column in ROLLED_UP[name] if column.name != "date")
-    rows = parquet([aside / f"{name}.parquet"])
-    in_order = f"SELECT {columns_of(ROLLED_UP[name])} FROM {rows} ORDER BY {ORDER[name]}"
+    file = parquet([aside / f"{name}.parquet"])
+    in_order = f"SELECT {columns_of(ROLLED_UP[name])} FROM {file} ORDER BY {ORDER[name]}"
     there: str | None = None
     with ExitStack() as opened:
         writer: Any = None
