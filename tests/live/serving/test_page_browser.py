@@ -79,6 +79,8 @@ def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any)
                 expect(page.locator("#rollouts")).not_to_contain_text("being replayed")
             assert axe(page) == [], path
             assert overflow(page) == 0, path
+            cut = page.locator(".severity").evaluate_all("all => all.filter(it => it.scrollWidth > it.clientWidth)")
+            assert cut == [], f"{path}: a severity is a whole word"
             boxes = [page.locator(it).first.bounding_box() for it in ("header", "main", "footer")]
             for box in boxes:
                 assert box is not None
