@@ -72,7 +72,7 @@ def generations_caption(rounds: list[Generation], group_type: str | None) -> Mar
     """Of several that are drawn as one."""
     why = join_counted([it.cause.replace("_", " ") for it in rounds if it.cause is not None])
     which = f"{epochs(group_type)}s {rounds[0].generation} to {rounds[-1].generation}, "
-    if rounds[0].generation is None:
+    if rounds[0].generation is None or rounds[-1].generation is None:
         which = ""
     return escape(f"{which}{count(len(rounds), 'rebalance')}: {why}")
 

@@ -126,7 +126,7 @@ def _generation_blocks(
 
 def _block_label(same: list[Generation], room: float) -> str:
     first, last = same[0], same[-1]
-    if first.generation is None:
+    if first.generation is None or last.generation is None:
         words = [
             f"{len(same)}{TIMES_SIGN}" if len(same) > 1 else look(first.cause).label if first.cause else "before"
         ]

@@ -203,3 +203,12 @@ def test_what_happened_to_a_pod_stands_at_the_mark_and_in_the_row() -> None:
     assert "(very likely, 96 %): OOM-killed at its limit of 512Mi" in swimlane_table(lanes)
     torn = build_lanes([lost(origin("oom_killed"), cause="member_left")], since_ms=T0 - MINUTE, until_ms=T0 + MINUTE)
     assert ">left, OOM-killed?</text>" in str(swimlanes(torn, width=980))
+
+
+def test_generations_of_which_some_were_looked_at_have_no_numbers_together() -> None:
+    seen = {"generation": None, "previous_generation": None, "sampled": True, "sampled_every_ms": 400}
+    read, looked = m.rebalance(7, at_ms=T0 + SECOND), {**m.rebalance(8, at_ms=T0 + 2 * SECOND), **seen}
+    for events in ([read, looked], [{**looked, "at_ms": T0}, read]):
+        svg = swimlanes(build_lanes(events, since_ms=T0, until_ms=T0 + DAY))
+        check(svg)
+        assert "None" not in svg
