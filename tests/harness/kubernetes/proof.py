@@ -62,6 +62,10 @@ class Asker:
         known = {id(it.expected) for it in self.asked}
         self.asked += [Asked(it) for it in list(scenes.expected) if id(it) not in known]
 
+    def lacks_some(self) -> bool:
+        """Whether the latest answer lacked an origin that there is."""
+        return any(it.last is None for it in self.asked if it.expected.kind is not None)
+
     def ask(self, now: int) -> None:
         for it in self.asked:
             age_ms = now - it.expected.shown_ms
@@ -125,6 +129,11 @@ def _round(
             over.set()
     troubles.join()
     asker.ask(now_ms())
+    # Where a watch is just being renewed nothing is told, and who asks asks again.
+    again_until_s = time.monotonic() + SETTLE_S
+    while asker.lacks_some() and time.monotonic() < again_until_s:
+        time.sleep(ASK_S)
+        asker.ask(now_ms())
     failed = _report(name, asker.asked, watcher, line) or bool(crashed)
     print(*crashed, sep="\n")
     watcher.stop()
