@@ -21,8 +21,12 @@ NO_SUCH_CLUSTER = "no such cluster"
 """The error where the agent reads no cluster of that name."""
 
 
+CAUGHT_UP = "caught up"
+
+
 class Health(Struct, frozen=True):
-    """Whether answers are whole and fresh (`ready`), and in words why, or why not."""
+    """Whether answers are whole and fresh (`ready`), and in words why, or why not: pieces with "; " between, of which
+    `CAUGHT_UP` says no more than `ready`."""
 
     ready: bool
     reason: str

@@ -13,7 +13,7 @@ from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.group_placement import observe_placement, possible_partitions
 from agent.core.protocol.states import GroupType
-from agent.core.queries import Health, JsonObject, Timeline
+from agent.core.queries import CAUGHT_UP, Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView, one_of_each
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
@@ -99,7 +99,7 @@ class AgentQueries(ServedQueries):
             withheld = [withheld_phrase(it)] if (it := len(self._reader.withheld)) else []
             nothing = [NOTHING_LISTED] if self._reader.lists_nothing else []
             return "; ".join([LIMITATIONS, missed_phrase(self._reader.sweep_ms), *withheld, *nothing])
-        return "caught up"
+        return CAUGHT_UP
 
     def _warnings(self) -> Iterator[str]:
         """What is not as it should be, while answers are whole and fresh all the same."""

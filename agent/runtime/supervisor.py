@@ -17,7 +17,7 @@ from agent.common.memory import return_freed_memory
 from agent.common.pacing import Interval, growing_pauses
 from agent.common.threads import BackgroundThread
 from agent.core.events.samples import LagNote
-from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
+from agent.core.queries import CAUGHT_UP, AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError, TopicMissing
 from agent.persistence.snapshot.store import StoreError
 from agent.serving.metrics.readings import Readings
@@ -141,6 +141,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
 
     # What others ask: as an agent answers, with the cluster's name in it.
 
+    def of_cluster(self, cluster: str) -> ClusterSupervisor | None:
+        """Itself, by its agent's name."""
+        agent = self._agent
+        return None if agent is None or agent.of_cluster(cluster) is None else self
+
     @property
     def has_caught_up(self) -> bool:
         """Whether its topic was read to its end once."""
@@ -263,10 +268,13 @@ class SupervisedClusters(ServedQueries):
         return next((it for it in (one.alive() for one in self._clusters.values()) if not it.ready), _READING)
 
     def ready(self) -> Health:
-        """Whether all are ready; the reason names those that are not."""
+        """Whether all are ready; the reason names those that are not, or else those that warn of something."""
         states = {name: cluster.ready() for name, cluster in self._clusters.items()}
         reasons = [f"cluster {name}: {state.reason}" for name, state in states.items() if not state.ready]
-        return Health(False, "; ".join(reasons)) if reasons else Health(True, "caught up")
+        if reasons:
+            return Health(False, "; ".join(reasons))
+        told = ((name, it) for name, state in states.items() for it in state.reason.split("; ") if it != CAUGHT_UP)
+        return Health(True, "; ".join([CAUGHT_UP, *(f"cluster {name}: {it}" for name, it in told)]))
 
     def status(self) -> JsonObject:
         """Of each cluster whether it is ready, and why not; and what its agent tells of itself."""

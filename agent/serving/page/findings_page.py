@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from agent.core.diagnosis.severity import Severity
-from agent.core.queries import Health
+from agent.core.queries import CAUGHT_UP, Health
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import capitalized, count, day
 from agent.serving.page.fleet import Event, severity_counts, worst_first
@@ -139,9 +139,7 @@ def _under(opened: Sequence[Event], everything: int, chosen: FindingsQuery, read
         return f"{said}; on {count(groups, 'group')}."
     # Where nobody looks, nothing is found: the reason says so.
     return (
-        "No analyzer reports a problem."
-        if ready.reason == "caught up"
-        else f"{text(capitalized(ready.reason), 500)}."
+        "No analyzer reports a problem." if ready.reason == CAUGHT_UP else f"{text(capitalized(ready.reason), 500)}."
     )
 
 

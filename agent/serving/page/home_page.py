@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from agent.common.units import MINUTE_MS
 from agent.core.diagnosis.severity import Severity
+from agent.core.queries import CAUGHT_UP
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import capitalized, count, day
 from agent.presentation.svg.causes_over_time import causes_over_time
@@ -155,7 +156,7 @@ def _under(fleet: Fleet) -> str:
     said.insert(0, last if restless else none)
     if fleet.ready.ready:
         # What else there is to say, where all is well otherwise.
-        said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
+        said += [it for it in fleet.ready.reason.split("; ") if it != CAUGHT_UP]
     return f"{text(capitalized('; '.join(said)), 600)}."
 
 

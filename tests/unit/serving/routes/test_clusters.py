@@ -61,6 +61,16 @@ class Telling(Agent):
     def status(self) -> dict[str, object]:
         return {"kept": 3}
 
+    def of_cluster(self, cluster: str) -> Agent | None:
+        return self if cluster == "eu" else None
+
+
+class Warned(Agent):
+    """One that is ready, and has more to say."""
+
+    def ready(self) -> Health:
+        return Health(True, "caught up; snapshots fail; samples fail")
+
 
 class Unreachable(Agent):
     """A cluster that nobody answers for."""
@@ -158,6 +168,12 @@ def test_one_by_one() -> None:
             assert one.readings().healthy
         assert all_.of_cluster("ap") is None
         assert list(all_.capabilities.clusters) == ["eu", "us"]
+
+
+def test_what_warns_is_told_of_all() -> None:
+    with running(cluster("eu", lambda: Warned(())), cluster("us", lambda: Agent(()))) as all_:
+        until(lambda: all_.ready().ready)
+        assert all_.ready() == Health(True, "caught up; cluster eu: snapshots fail; cluster eu: samples fail")
 
 
 @pytest.mark.parametrize("name", ["eu", None])
@@ -363,6 +379,7 @@ def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture
             agent.timeline("ads-eos"),
         )
         assert made.status() == {"kept": 3}
+        assert (made.of_cluster("eu"), made.of_cluster("us")) == (made, None)
         assert made.alive() == Health(True, "reading")
     finally:
         made.stop()
