@@ -197,10 +197,10 @@ def departure_times(
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped. But
         # where no member does by default, as in Streams, static ones say it as the others do, if they are told to;
         # and so do the Java client's (KIP-1092), which commit as they are closed.
-        goodbyes = as_it_closes if limits.library.leaves_on_close else out[_LEFT]
-        out = {cause: out[cause] for cause in (Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED)}
-        if goodbyes:
-            out[_LEFT] = goodbyes
+        if limits.library.leaves_on_close:
+            out[_LEFT] = as_it_closes
+        ways = (Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED, _LEFT)
+        out = {cause: times for cause, times in out.items() if cause in ways and times}
     prior = dict(P.departure_shares)
     is_known = limits.library.name != UNKNOWN
     by_library = P.rejoin_timeout_shares[limits.library.stall_end]

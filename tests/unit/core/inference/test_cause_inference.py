@@ -650,3 +650,11 @@ def test_of_a_static_member_that_went_long_before_its_commit_it_is_not_known_how
     (gone,) = (it for it in log.replayed()[1] if isinstance(it, MemberLeft))
     assert gone.inferred is not None
     assert (gone.inferred.cause == "unknown_departure") == (back_ms > 1_000)
+
+
+@pytest.mark.parametrize("instance_id", [None, "i-1"])
+def test_a_member_of_no_known_generation(instance_id: str | None) -> None:
+    """It was never seen to join, nor to commit: nothing is known of it, and nothing raises."""
+    log = Log().add(b.new_group(), b.classic_group(0, b.member("m-1", {"t": [0]}, instance_id=instance_id)))
+    log.add(b.classic_group(1), after_ms=60_000)
+    assert last_rebalance(log).inferred.causes == ("unknown_departure",)
