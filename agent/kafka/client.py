@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 
 from agent.config.logins import librdkafka_properties, login_of
+from agent.config.secrets import is_utf8
 
 
 def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,6 +51,10 @@ def new_admin_client(conf: Mapping[str, Any]) -> AdminClient:
 
 def _with_token(conf: Mapping[str, Any]) -> dict[str, Any]:
     """The properties, and with a login of ours what fetches its tokens."""
+    for name, value in conf.items():
+        if isinstance(value, str) and not is_utf8(value):
+            # The client ends the process with some of these, and raises `SystemError` with others.
+            raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, f"{name}: expected a text in UTF-8"))
     try:
         login = login_of(conf)
     except ValueError as error:

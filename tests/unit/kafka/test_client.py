@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from agent.common.collector import collector_paused
 from agent.kafka.admin_api import session_settings
 from agent.kafka.admin_api.session_settings import SessionSettingsWatch
-from agent.kafka.client import CertificateFiles, error_text, new_producer
+from agent.kafka.client import CertificateFiles, error_text, new_consumer, new_producer
 from agent.kafka.source import brokers
 from agent.kafka.source.brokers import require_topic
 from agent.kafka.source.errors import SourceError
@@ -89,6 +89,14 @@ def test_files_that_are_renewed(tmp_path: Path) -> None:
 
 def test_who_names_none_has_none_that_are_renewed() -> None:
     assert not CertificateFiles({"bootstrap.servers": "b:9092", "ssl.ca.location": "probe"}).are_renewed()
+
+
+@pytest.mark.parametrize("name", ["group.id", "group.instance.id"])
+def test_properties_that_are_no_text(name: str) -> None:
+    """The client ended the process, or raised what no `except` of ours names."""
+    with pytest.raises(KafkaException, match=f"{name}: expected a text in UTF-8") as raised:
+        new_consumer({**CONF, "group.id": "g", name: "g\udcff"})
+    assert raised.value.args[0].code() == KafkaError._NOT_CONFIGURED
 
 
 def test_what_is_no_broker_is_told_as_that() -> None:
