@@ -144,8 +144,11 @@ class TopicReader:
     def behind_records(self) -> dict[int, int]:
         """For each partition how many offsets its end lies ahead, by what is known without asking a broker. Absent
         where reading has stopped: where the end is by now is not known."""
-        behind = self._health.behind_records(self._assignment.progress)
-        return {partition: records for partition, records in behind.items() if not self.is_stopped(partition)}
+        if self._health.error is not None:
+            return {}
+        return self._health.behind_records(
+            {partition: it for partition, it in self._assignment.progress.items() if it.error is None}
+        )
 
     @property
     def read_until_s(self) -> Mapping[int, float]:

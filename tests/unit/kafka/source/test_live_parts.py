@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from agent.common import pacing
+from agent.common.pacing import STOOD_STILL_S
 from agent.core.records import LogId, RawRecord
 from agent.kafka.source import TOPIC
 from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
@@ -16,7 +16,6 @@ from agent.kafka.source.health import ReaderHealth
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.progress import OffsetReset, PartitionCountChanged, PartitionProgress, TopicRecreated
 from agent.kafka.source.topic import TopicReader
-from tests.waiting import until
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -239,17 +238,26 @@ def test_a_partition_that_is_read_anew_is_not_read_until_it_is_at_its_end_again(
         assert reader.read_until_s == {0: 3.0, 1: 3.0}
 
 
-def test_what_was_written_while_the_process_was_stopped_is_not_known(monkeypatch):
+def test_what_was_written_while_the_process_was_stopped_is_not_known():
     """Groups were behind by all that they had consumed meanwhile, if the ends were asked for before the topic."""
-    monkeypatch.setattr(pacing, "STOOD_STILL_S", 0.2)
     with TopicReader(NOBODY) as reader:
         reader._assignment.progress = {0: PartitionProgress(9, 9, 9)}
         reader._standstill.lasted_s(time.monotonic())
         assert not reader.is_stopped(0)
-        until(lambda: reader.is_stopped(0))
-        assert reader.behind_records == {}
+        reader._standstill.lasted_s(time.monotonic() - STOOD_STILL_S)
+        assert reader.is_stopped(0)
         reader._standstill.lasted_s(time.monotonic())
         assert not reader.is_stopped(0)
+
+
+def test_who_waits_for_sinks_while_it_catches_up_knows_how_far_it_is():
+    """/readyz told `0 records to go` while sinks did not take what had been read."""
+    with TopicReader(NOBODY) as reader:
+        reader._assignment.progress = {0: PartitionProgress(2, 9, 9), 1: PartitionProgress(5, 5, 5)}
+        reader._standstill.lasted_s(time.monotonic() - STOOD_STILL_S)
+        assert reader.behind_records == {0: 7, 1: 0}
+        reader._assignment.progress[1].error = SourceDenied("no right", right="Read")
+        assert reader.behind_records == {0: 7}
 
 
 def test_nobody_answers():
