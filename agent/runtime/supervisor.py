@@ -20,7 +20,7 @@ from agent.core.events.samples import LagNote
 from agent.core.queries import CAUGHT_UP, AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError, TopicMissing
 from agent.persistence.snapshot.store import StoreError
-from agent.serving.metrics.readings import Readings
+from agent.serving.metrics.readings import Readings, unread
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
 
@@ -215,9 +215,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
     def readings(self) -> Readings:
         """What a scrape needs; of a cluster that was never reached, that it is not read."""
         agent = self._agent
-        if agent is None:
-            return Readings(caught_up={}, behind_records={}, healthy=False, record_counts={}, error_counts={})
-        return agent.readings()
+        return unread() if agent is None else agent.readings()
 
     def _named(self, form: Mapping[str, object]) -> JsonObject:
         return dict(form) if self.name is None else {**form, "cluster": self.name}

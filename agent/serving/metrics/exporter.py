@@ -27,7 +27,7 @@ from agent.serving.metrics import compat
 from agent.serving.metrics.group_metrics import GROUP_METRICS
 from agent.serving.metrics.limits import Candidate, Limits, Reason
 from agent.serving.metrics.lines import GroupLines
-from agent.serving.metrics.readings import Readings, ReloadReading
+from agent.serving.metrics.readings import Readings, ReloadReading, unread
 from agent.serving.metrics.table import CLUSTER_METRICS, METRICS
 from agent.serving.metrics.text import safe_label
 
@@ -83,7 +83,7 @@ class Exporter:
         return_freed_memory()
 
     def render(self, openmetrics: bool = False) -> Sequence[bytes]:
-        """Everything, in one of the two formats and in pieces. Raises what a reading raises."""
+        """Everything, in one of the two formats and in pieces. Raises what the reading of an only cluster raises."""
         with self._one, collector_paused():
             return list(self._pieces(openmetrics))
 
@@ -94,7 +94,7 @@ class Exporter:
         others = list(self._of_all())
         written = []
         for source, lines in self._sources:
-            readings = source.read()
+            readings = self._read(source)
             lines.keep(readings.groups)
             if source.limits is not None:
                 _apply_limits(readings, source.limits, lines, own + len(others) + len(_cluster_samples(readings)))
@@ -107,6 +107,16 @@ class Exporter:
                 yield metric.header(openmetrics=openmetrics).encode() + found[0]
                 yield from found[1:]
         yield (generate_openmetrics if openmetrics else generate_latest)(_Families(others, process))
+
+    def _read(self, source: MetricsSource) -> Readings:
+        """A cluster's reading. One of several that fails must not hide the others: it is told to be unread."""
+        try:
+            return source.read()
+        except Exception:
+            if len(self._sources) == 1:
+                raise
+            log.exception("the metrics of cluster %s", source.cluster)
+            return unread()
 
     def _of_all(self) -> Iterator[tuple[str | None, Sample]]:
         if (reload := self._reload()) is not None:

@@ -64,3 +64,8 @@ class Readings(Struct):
     """By partition: records whose times are ahead of the agent's clock or of the records around them."""
     records_quarantined: Mapping[str, int] = field(default_factory=dict)
     """By reason: records that could not be read and were passed over."""
+
+
+def unread() -> Readings:
+    """Of a cluster of which nothing can be told but that it is not read."""
+    return Readings(caught_up={}, behind_records={}, healthy=False, record_counts={}, error_counts={})

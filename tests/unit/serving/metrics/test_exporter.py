@@ -206,6 +206,19 @@ def test_several_clusters(small: Replayed) -> None:
     assert members[('w"est', "fraud-848")] == 3
 
 
+def test_one_of_several_that_fails_hides_no_other(small: Replayed, caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> Readings:
+        raise KeyError("orders")
+
+    broken = MetricsSource("west", fails)
+    text = b"".join(Exporter([broken, MetricsSource("east", small.readings)], process=False).render()).decode()
+    assert values(text, "kshadow_group_members")[("east", "fraud-848")] == 3
+    assert values(text, "kshadow_source_healthy") == {("east",): 1, ("west",): 0}
+    assert caplog.messages == ["the metrics of cluster west"]
+    with pytest.raises(KeyError):
+        Exporter([broken._replace(cluster=None)], process=False).render()
+
+
 def test_the_process_is_told_of_once() -> None:
     east, west = Replayed([]), Replayed([])
     text = b"".join(
