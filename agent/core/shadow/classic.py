@@ -423,8 +423,10 @@ class ClassicGroup:
     def _still_waits(self, old: Mapping[str, Member]) -> bool:
         """Whether Connect's leader goes on holding back all that it held back, and assigns something else: then it is
         that which this round was for, as a connector that was made or deleted."""
+        if self.group_type is not GroupType.CONNECT or not self._withheld:
+            return False
         held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
-        return self.group_type is GroupType.CONNECT and held != holds and self._withheld.keys().isdisjoint(holds)
+        return held != holds and self._withheld.keys().isdisjoint(holds)
 
     def _idle_since_migration(self) -> dict[tuple[str, int], int | None]:
         """What members had that left with a migration, and since when nobody works on it (None: not known)."""
