@@ -274,9 +274,9 @@ class StalledConsumer(Analyzer):
                 self._away_ms = at_ms
             return
         if self._away_ms is not None:
-            newest_ms = max(position.commit_ms for position in look.positions.values())
-            if newest_ms < self._away_ms:
-                for slot in progress.keys() & look.lags:
+            # Clients come back one by one, and may commit first where they were.
+            for slot in progress.keys() & look.lags:
+                if look.positions[slot].offset == progress[slot].offset:
                     progress[slot].count_anew(look.lags[slot], look.seen_ms)
             self._away_ms = None
         found: dict[TopicPartition, Status] = {}

@@ -232,7 +232,7 @@ class ProgressTrack(Struct, array_like=True):
             self.growing_ms, self.growing_from = at_ms, lag
 
     def count_anew(self, lag: int, seen_ms: int) -> None:
-        """Nobody could commit before `seen_ms`: from then on counts that it stands, or that its lag grows."""
+        """Perhaps nobody could commit before `seen_ms`: from then on counts that it stands, or that its lag grows."""
         self.growing_ms, self.growing_from = seen_ms, lag
         if self.work_ms is not None:
             self.work_ms = seen_ms

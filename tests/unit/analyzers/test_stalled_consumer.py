@@ -695,6 +695,10 @@ def test_a_standstill_counts_anew_once_brokers_are_back() -> None:
     log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_290_000)
     back = dict.fromkeys(range(4), lambda number: keeps_up(189 + number))
     assert with_lag(play(log, 10, back, each_s=10), hundred_a_second, until_s=601, again_s=again_s) == []
+    for other in ({}, dict.fromkeys((2, 3), lambda _: behind[2](59))):
+        log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_190_000)
+        play(play(log, 2, {0: back[0], 1: back[1], **other}, each_s=10), 5, back, each_s=10)
+        assert with_lag(log, hundred_a_second, until_s=601, again_s=again_s) == [], "clients come back one by one"
     log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_800_000)
     (opened,) = with_lag(log, hundred_a_second, until_s=601, again_s=again_s)
     assert opened.numbers["status"] == "STOP"
