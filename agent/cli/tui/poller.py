@@ -26,7 +26,7 @@ from agent.cli.tui.fleet import (
     key_of,
 )
 from agent.cli.tui.group_state import EventHistory, GroupState, LagHistory, PartitionMoves
-from agent.core.queries import GroupQueries, Timeline
+from agent.core.queries import GroupQueries, JsonObject, Timeline
 from agent.presentation.narrative.explain import StoryRequest
 from agent.presentation.narrative.explain import explain as tell
 from agent.presentation.narrative.phrases import may_have_rebalanced
@@ -68,6 +68,7 @@ class Poller:
         """Until then there may have been more rebalances of late than are known."""
         self._lag_history = LagHistory()
         self._known: RowCache = {}
+        self._groups: list[JsonObject] = []
         self._before: Fleet | None = None
         self._opened: Key | None = None
         self._partition_moves = PartitionMoves()
@@ -87,8 +88,10 @@ class Poller:
         health = self.source.ready()
         if not health.ready and self._before is None and self.source.capabilities.live:
             raise SourceNotReady(health.reason)
-        groups = self.source.groups()
-        findings = self.source.findings()
+        groups, findings = self.source.groups(), self.source.findings()
+        if not health.ready:
+            groups, findings = self._with_untold(groups, findings)
+        self._groups = groups
         now_ms = self.now_ms
         counts: dict[Key, int] = {}
         lags: dict[Key, int | None] = {}
@@ -111,6 +114,17 @@ class Poller:
             news = [*self._rebalances(before, after), *differences(before, after)]
         news.sort(key=lambda it: it.at_ms)
         return FleetUpdate(after, tuple(news[-MAX_CHANGES:]), before is None)
+
+    def _with_untold(
+        self, groups: list[JsonObject], findings: list[JsonObject]
+    ) -> tuple[list[JsonObject], list[JsonObject]]:
+        """With what was known of clusters of which nothing is told, as while one is read anew: it is not gone."""
+        untold = {it.get("cluster") for it in self._groups} - {None, *(it.get("cluster") for it in groups)}
+        opened = () if self._before is None else self._before.findings
+        return (
+            [*groups, *(it for it in self._groups if it.get("cluster") in untold)],
+            [*findings, *({**it} for it in opened if it.get("cluster") in untold)],
+        )
 
     def _seed(self, now: Fleet, groups: Sequence[JsonView]) -> list[Change]:
         """What happened shortly before the first look, of those groups where something did."""

@@ -13,6 +13,7 @@ import pytest
 from agent.cli.answers import SourceAway
 from agent.cli.tui.plain import watch_as_lines
 from agent.cli.tui.poller import Poller
+from agent.core.queries import Health
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.serving.server import serving
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, ndjson, spawn
@@ -130,6 +131,23 @@ def test_findings_of_several_clusters_are_told_with_theirs() -> None:
     source.rows = [made.row("g")]  # of one cluster that has a name: only its events have it
     _, opened = told(source, opens)
     assert [it[:22] for it in opened] == ["14:13:20 g: finding op"]
+
+
+def test_groups_of_a_cluster_that_is_read_anew_are_not_gone() -> None:
+    """While it is, an agent of several clusters tells of the others alone."""
+    source = made.Answers()
+    rows = [made.row("g", cluster="eu"), made.row("g", cluster="us"), made.row("h", cluster="us")]
+    storm = m.finding("rebalance_storm", m.T0, group="g", cluster="us")
+    source.rows, source.open = rows, [storm]
+
+    def is_read_anew() -> None:
+        source.rows, source.open, source.health = rows[:1], [], Health(False, "cluster us: catching up")
+
+    def was_read() -> None:
+        source.rows, source.open, source.health = rows[:2], [storm], Health(True, "caught up")
+
+    _, meanwhile, then, after = told(source, is_read_anew, lambda: None, was_read)
+    assert (meanwhile, then, after) == ([], [], ["14:13:26 us/h: group is gone"])
 
 
 def test_many_rebalances_at_once_ask_for_few() -> None:
