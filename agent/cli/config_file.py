@@ -87,7 +87,8 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
 
 def warn_of_pipe(path: Path) -> None:
     """Say of what will be read that it may have to be waited for. Raises `OSError`."""
-    if path.resolve().is_fifo():
+    # `Path.resolve` raises another error where links lead to each other.
+    if Path(os.path.realpath(path)).is_fifo():
         warn(f"{path}: a pipe: waiting for whoever writes into it")
 
 

@@ -120,6 +120,12 @@ def test_signals_that_come_before_the_file_was_read(tmp_path: Path) -> None:
     assert b"changed: lag-interval" in said
 
 
+def test_a_file_for_the_web_server_that_leads_to_itself(tmp_path: Path) -> None:
+    (file := tmp_path / "web.yaml").symlink_to("web.yaml")
+    result = kshadow("run", "--bootstrap-server", "localhost:1", "--web-config", file)
+    assert (result.exit_code, f"web config {file}: Too many levels of symbolic links" in result.stderr) == (2, True)
+
+
 @pytest.mark.usefixtures("process")
 def test_a_pipe_that_tells_of_the_web_server_is_waited_for_and_said_to_be_one(tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
