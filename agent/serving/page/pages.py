@@ -84,7 +84,8 @@ class Pages:
         form, past = queries.describe(name), queries.timeline(name)
         if form is None and past is None:
             said = f"No group {text(name)} is known." if name else "No group has an empty name."
-            return self._answer(request, self._missing("No such group", said, cluster))
+            # It may come, or come again.
+            return self._answer(request, self._missing("No such group", said, cluster, version=_digest(said)))
         events, complete_since_ms = past = past or Timeline([])
         chosen = chosen_range(request.query_params, events, now_ms)
         kept = queries.findings(chosen.since_ms or 0, chosen.until_ms, name)
@@ -164,9 +165,9 @@ class Pages:
             "Not ready yet", body, now_ms, announcement=reason, version=_digest(reason), cluster=cluster, status=503
         )
 
-    def _missing(self, title: str, said: str, cluster: str | None) -> Page:
+    def _missing(self, title: str, said: str, cluster: str | None, *, version: str | None = None) -> Page:
         body = _plain(title, f"{said} {link(address('/', cluster=cluster), 'Show all groups')}")
-        return Page(title, body, self._wall_ms(), status=404)
+        return Page(title, body, self._wall_ms(), version=version, status=404)
 
     def _unchanged(self, version: str) -> Response:
         return Response(status_code=304, headers={**HEADERS, "ETag": f'W/"{version}"'})

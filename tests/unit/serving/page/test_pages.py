@@ -226,6 +226,7 @@ def test_unknown_and_unready() -> None:
             answer = it.get(path)
             assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
             Reader(answer.text)
+        assert 'data-poll="3"' in it.get("/groups/nobody?live=1").text, "it may come, or come again"
     with client(Replayed([], has_caught_up=False)) as it:
         for path in PAGES:
             answer = it.get(path)
