@@ -194,6 +194,15 @@ def test_an_unknown_group_where_groups_are_looked_at() -> None:
             )
 
 
+def test_whatif_of_a_group_that_is_looked_at() -> None:
+    runs = [Looks("a").look(0, "Stable", seen("m", 0)).batch()]
+    with served(Replayed(runs, mirror_class=SampledMirror)) as url:
+        result = kshadow("whatif", "a", "--agent", url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    said = "Error: 'a': the agent looks at it by --source admin, which has no generations to replay\n"
+    assert result.stderr == said
+
+
 def test_lag_says_when_offsets_were_read_where_groups_are_looked_at() -> None:
     looks = Looks("a").look(0, "Stable", seen("m", 0), positions={0: 1})
     looks.state(4_000, "PreparingRebalance").look(5_000, "Stable", seen("m", 0))
