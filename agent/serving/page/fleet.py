@@ -81,7 +81,7 @@ class FleetGroup(Struct, frozen=True):
     @property
     def severity_level(self) -> int:
         """From 0, nothing is open, to 3, something critical is."""
-        return severity_rank(self.findings[0]) + 1 if self.findings else 0
+        return _severity(self.findings[0]).rank + 1 if self.findings else 0
 
     @property
     def severity_key(self) -> tuple[Any, ...]:
@@ -114,19 +114,18 @@ def fleet_group(
     return FleetGroup(row, recent, tuple(findings), " ".join(map(str, said)).lower(), recent_since_ms)
 
 
-def severity_rank(event: Event) -> int:
-    """How much a finding matters, 0 for the least."""
-    return Severity.of(event["severity"]).rank
+def _severity(event: Event) -> Severity:
+    return Severity.of(event["severity"])
 
 
 def worst_first(findings: Iterable[Event]) -> list[Event]:
     """Findings by what matters, then by how long they are open."""
-    return sorted(findings, key=lambda it: (-severity_rank(it), it["since_ms"]))
+    return sorted(findings, key=lambda it: (-_severity(it).rank, it["since_ms"]))
 
 
 def severity_counts(findings: Iterable[Event]) -> list[tuple[str, str]]:
     """Severities with how many findings have them, as `critical` and `2 critical`; the worst first."""
-    counts = Counter(Severity.of(it["severity"]) for it in findings)
+    counts = Counter(map(_severity, findings))
     return [(str(it), f"{counts[it]:,} {it}") for it in reversed(Severity) if counts[it]]
 
 
