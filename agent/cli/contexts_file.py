@@ -11,11 +11,12 @@ which is looked up in the environment, or `{file: PATH}`. Knows nothing of which
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,23 @@ def load_contexts(path: Path) -> Contexts:
         except ContextError as error:
             raise ContextError(where + str(error)) from None
     return out
+
+
+@contextmanager
+def changed_by_one(path: Path) -> Iterator[None]:
+    """From before it is read until it is written nobody else does so, or of two that change it one is lost.
+
+    Where its directory takes no lock, as on some network's file systems, all go on without one.
+    """
+    directory = Path(os.path.realpath(path)).parent
+    with ExitStack() as held:
+        with suppress(OSError):
+            if not str(path).startswith("~"):  # `save` refuses it
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def check_name(name: str) -> str:

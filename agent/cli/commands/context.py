@@ -113,7 +113,7 @@ def use(name: str) -> None:
     Example:
       kshadow context use prod
     """
-    with _loaded() as contexts:
+    with _changed() as contexts:
         contexts.entry(name)
         contexts.current = name
         contexts.save()
@@ -156,7 +156,7 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
     from agent.cli.config_file import unknown_key
     from agent.cli.contexts_file import KEYS, PATHS, ContextError, check_entry, check_name
 
-    with _loaded() as contexts:
+    with _changed() as contexts:
         check_name(name)
         is_new = name not in contexts.entries
         entry = dict(contexts.entries.get(name, {}))
@@ -206,7 +206,7 @@ def rename(name: str, new: str) -> None:
     """
     from agent.cli.contexts_file import ContextError, check_name
 
-    with _loaded() as contexts:
+    with _changed() as contexts:
         contexts.entry(name)
         if check_name(new) in contexts.entries:
             raise ContextError(f"there is a context {new!r}; kshadow context delete {new} removes it")
@@ -225,7 +225,7 @@ def delete(name: str) -> None:
     Example:
       kshadow context delete test
     """
-    with _loaded() as contexts:
+    with _changed() as contexts:
         contexts.entry(name)
         del contexts.entries[name]
         was_used = contexts.current == name
@@ -245,6 +245,15 @@ def _loaded() -> Iterator[Contexts]:
         yield load_contexts(contexts_path(os.environ))
     except ContextError as error:
         raise click.UsageError(str(error)) from None
+
+
+@contextmanager
+def _changed() -> Iterator[Contexts]:
+    """The same, to be changed and saved."""
+    from agent.cli.contexts_file import changed_by_one, contexts_path
+
+    with changed_by_one(contexts_path(os.environ)), _loaded() as contexts:
+        yield contexts
 
 
 def _in_use(ctx: click.Context, contexts: Contexts) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, spawn
 from tests.unit.serving.routes.replayed import Replayed, of_path, served
 
 
@@ -201,3 +201,16 @@ def test_clusters_of_a_file_ask_no_context(here: Here, tmp_path: Path) -> None:
     config = tmp_path / "kshadow.yaml"
     config.write_text("clusters: {eu: {bootstrap-server: 'localhost:1', property: {no.such: 1}}}\n")
     assert '"no.such"' in here("--config", config, "doctor", "--cluster", "eu").stderr
+
+
+@pytest.mark.usefixtures("process")
+def test_several_at_a_time(here: Here) -> None:
+    names = {f"c{number}" for number in range(10)}
+    made = [
+        spawn("context", "set", it, "--agent", "http://localhost:1", env={"KSHADOW_CONTEXTS": str(here.path)})
+        for it in names
+    ]
+    for process in made:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said.decode()
+    assert {row["name"] for row in json.loads(here.done("context", "list", "-o", "json"))} == names
