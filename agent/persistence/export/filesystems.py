@@ -131,10 +131,14 @@ class RemoteFilesystem:
         unfinished = f"{self._root}/.kshadow-{last}"
         self._files.makedirs(folder, exist_ok=True)
         self._files.pipe_file(unfinished, data)
-        # HDFS and SMB move nothing over a file that is there; by WebHDFS without an error.
-        with suppress(OSError):
+        # HDFS and SMB move nothing over a file that is there; by WebHDFS without an error. That a file is not there
+        # fsspec says as well where it cannot ask: so what failed is moved again.
+        try:
             self._files.mv(unfinished, path)
-        if self._files.exists(unfinished):
+            is_moved = not self._files.exists(unfinished)
+        except OSError:
+            is_moved = False
+        if not is_moved:
             if self._files.exists(path):
                 self._files.rm_file(path)
             self._files.mv(unfinished, path)

@@ -299,6 +299,44 @@ def test_what_is_written_again_takes_the_place_of_what_was(
     assert not list(tmp_path.glob(".kshadow-*"))
 
 
+class Cut(Other):
+    """The line to it is cut once a file was written."""
+
+    protocol = "cut"
+    is_cut = False
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("cut://")))
+
+    def mv(self, path1: str, path2: str, **kwargs: object) -> None:
+        self._ask()
+        super().mv(path1, path2, **kwargs)
+
+    def info(self, path: str, **kwargs: object) -> dict[str, object]:
+        self._ask()
+        return dict(super().info(path, **kwargs))
+
+    def _ask(self) -> None:
+        if self.is_cut:
+            raise ConnectionResetError("the line is cut")
+
+
+def test_what_was_written_and_could_not_be_moved_is_not_taken_for_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a file is there fsspec denies where it cannot ask: the events were gone, under a hidden name."""
+    fsspec.register_implementation("cut", Cut, clobber=True)
+    sink = ParquetSink(f"cut://{tmp_path}")
+    monkeypatch.setattr(Cut, "is_cut", True)
+    with pytest.raises(SinkDown, match="the line is cut"):
+        sink.write(lines([event(1)]))
+    assert read(tmp_path) == []
+    monkeypatch.setattr(Cut, "is_cut", False)
+    assert sink.write(lines([event(1)])) == []
+    assert read(tmp_path) == [event(1)]
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
