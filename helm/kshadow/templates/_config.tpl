@@ -118,13 +118,19 @@ web-config: webConfig
 {{- fail (printf "shards: %d goes with mode: statefulset; a deployment is one agent, which reads all partitions" (int .Values.shards)) -}}
 {{- end -}}
 {{- else -}}
+{{- $places := dict "config" (.Values.config | default dict) -}}
+{{- range $name, $cluster := (.Values.config).clusters -}}
+{{- $_ := set $places (printf "config.clusters.%s" $name) ($cluster | default dict) -}}
+{{- end -}}
+{{- range $where, $config := $places -}}
 {{- range list "group" "partitions" "share-group" -}}
-{{- if hasKey ($.Values.config | default dict) . -}}
-{{- fail (printf "config.%s goes with mode: deployment; in a statefulset each agent reads its shard of the partitions, and both cannot say what is read" .) -}}
+{{- if hasKey $config . -}}
+{{- fail (printf "%s.%s goes with mode: deployment; in a statefulset each agent reads its shard of the partitions, and both cannot say what is read" $where .) -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (toString (.Values.config).source) "admin" -}}
-{{- fail "config.source: admin goes with mode: deployment; groups asked of the Admin API have no partitions to share out" -}}
+{{- if eq (toString $config.source) "admin" -}}
+{{- fail (printf "%s.source: admin goes with mode: deployment; groups asked of the Admin API have no partitions to share out" $where) -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.persistence.existingClaim -}}
 {{- fail "persistence.existingClaim goes with mode: deployment; each shard of a statefulset has a claim of its own" -}}

@@ -100,6 +100,14 @@ _BY_TEMPLATES = [
     Wrong({"mode": "statefulset", "config": {"partitions": "0-3"}}, "config.partitions goes with mode: deployment"),
     Wrong({"mode": "statefulset", "config": {"share-group": "a"}}, "config.share-group goes with mode: deployment"),
     Wrong({"mode": "statefulset", "config": {"source": "admin"}}, "config.source: admin goes with mode: deployment"),
+    *(
+        Wrong(
+            {"mode": "statefulset", "kafka": {"bootstrapServers": ""},
+             "config": {"clusters": {"eu": {"bootstrap-server": "eu:1", **option}}}},
+            f"config.clusters.eu.{said} goes with mode: deployment",
+        )
+        for option, said in (({"group": ["a"]}, "group"), ({"source": "admin"}, "source: admin"))
+    ),
     Wrong({"mode": "statefulset", "persistence": {"existingClaim": "a"}}, "each shard of a statefulset has"),
     Wrong({"persistence": {"existingClaim": "a", "type": "emptyDir"}}, "and emptyDir was given"),
     Wrong({"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}, "would be scraped twice"),
