@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import BinaryIO
 
 from msgspec import Struct, field
 
@@ -262,19 +261,23 @@ def _ask_for_login(stream: socket.socket, mechanism: str) -> handshake.SaslHands
 
 
 def _exchange(stream: socket.socket, request: bytes) -> bytes:
-    """One answer, without its length."""
+    """One answer, without its length; whole within the time that the socket waits for a part of it."""
+    deadline = time.monotonic() + (stream.gettimeout() or 0.0)
     stream.sendall(request)
-    with stream.makefile("rb") as answers:
-        (size,) = struct.unpack(">i", _read(answers, 4))
-        if not 4 <= size <= handshake.MOST_BYTES:
-            raise NotKafka("what answers is no Kafka broker")
-        return _read(answers, size)
+    (size,) = struct.unpack(">i", _read(stream, 4, deadline))
+    if not 4 <= size <= handshake.MOST_BYTES:
+        raise NotKafka("what answers is no Kafka broker")
+    return _read(stream, size, deadline)
 
 
-def _read(answers: BinaryIO, size: int) -> bytes:
-    data = answers.read(size)
-    if len(data) < size:
-        raise ConnectionResetError("it closed the connection")
+def _read(stream: socket.socket, size: int, deadline: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+        if not (some := stream.recv(size - len(data))):
+            raise ConnectionResetError("it closed the connection")
+        data += some
     return data
 
 

@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -56,6 +57,15 @@ def silent(client: socket.socket) -> None:
             pass
 
 
+def dripping(client: socket.socket) -> None:
+    """Soon has more to say, each time, for three seconds."""
+    client.sendall(b"\0\0\x10\0")
+    with contextlib.suppress(OSError):
+        for _ in range(60):
+            client.sendall(b"\0")
+            time.sleep(0.05)
+
+
 def by_tls(signed: Signed, talk: Talk) -> Talk:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.certificate, signed.key)
@@ -84,7 +94,9 @@ def test_a_port_where_nobody_listens() -> None:
     assert "nothing listens" in check.found
 
 
-@pytest.mark.parametrize(("talk", "found"), [(web_server, "no Kafka broker"), (silent, "no answer")])
+@pytest.mark.parametrize(
+    ("talk", "found"), [(web_server, "no Kafka broker"), (silent, "no answer: "), (dripping, "no answer: ")]
+)
 def test_what_is_no_broker(talk: Talk, found: str, tmp_path: Path) -> None:
     with listening(talk) as port:
         check = last(port, timeout_s=0.5)
