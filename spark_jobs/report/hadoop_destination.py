@@ -56,8 +56,7 @@ class HadoopFiles(Destination):
 
 
 def _put(files: Any, at: Any, content: bytes) -> None:
+    # Not closed where it could not be written: an object store would take what it has for the whole.
     stream = files.create(at, True)
-    try:
-        stream.write(bytearray(content))
-    finally:
-        stream.close()
+    stream.write(bytearray(content))
+    stream.close()
