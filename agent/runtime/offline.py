@@ -172,7 +172,8 @@ class OfflineGroups:
         if self._recorder is None:
             outputs = self._diagnosis.replay_batch(run, context)
         else:
-            outputs = [*self._recorder.replay_batch(self.mirror.partition(run.partition), run)]
+            mirror, passes_over = self.mirror.partition(run.partition), self._on_problem is not None
+            outputs = [*self._recorder.replay_batch(mirror, run, passes_over=passes_over)]
         self._keep(outputs)
         if self._leaving is not None:
             self._leaving.observe(outputs)

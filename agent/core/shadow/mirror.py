@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from pathlib import PurePath
 from traceback import extract_tb
@@ -132,9 +132,15 @@ class PartitionMirror:
         """Give the offsets what is no state of theirs."""
         self.offsets.moved = self.moved
 
-    def replay_batch(self, batch: RecordBatch, *, passes_over: bool = False) -> list[Transition]:
+    def replay_batch(
+        self,
+        batch: RecordBatch,
+        *,
+        passes_over: bool = False,
+        observe: Callable[[Sequence[Transition]], object] | None = None,
+    ) -> list[Transition]:
         """Apply consecutive records of the partition; the same as `replay` of each, only faster. `passes_over`: one
-        that raises is passed over (`pass_over`)."""
+        that raises is passed over (`pass_over`). `observe` is told of what one record changed, as soon as it did."""
         out: list[Transition] = []
         assert batch.partition == self.partition, "a batch belongs to one partition"
         index, end, in_bulk = 0, len(batch), True
@@ -146,6 +152,8 @@ class PartitionMirror:
                     raise
                 index, transitions = self.pass_over(batch, index, error), []
             in_bulk = not transitions
+            if observe is not None:
+                observe(transitions)
             out += transitions
         return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from msgspec import Struct, field
@@ -90,16 +91,11 @@ class GroupRecorder:
         self._made_ms: int | None = None
         self._kip848_session: SessionSetting | None = None
 
-    def replay_batch(self, mirror: PartitionMirror, run: RecordBatch) -> list[Transition]:
+    def replay_batch(
+        self, mirror: PartitionMirror, run: RecordBatch, *, passes_over: bool = False
+    ) -> list[Transition]:
         """Apply a run as `mirror.replay_batch` does, and keep what each record makes of the group."""
-        out: list[Transition] = []
-        index, in_bulk = 0, True
-        while index < len(run):
-            index, transitions = mirror.replay_until_transition(run, index, len(run), in_bulk=in_bulk)
-            in_bulk = not transitions
-            self.observe(mirror, transitions)
-            out += transitions
-        return out
+        return mirror.replay_batch(run, passes_over=passes_over, observe=partial(self.observe, mirror))
 
     def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         """Keep what one record made of the group; the mirror has just applied it."""

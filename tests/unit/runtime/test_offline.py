@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from agent.common.clock import now_ms
 from agent.common.workers import usable_cores
 from agent.core.open_transactions import OpenTransaction
+from agent.core.shadow.classic import ClassicGroup
+from agent.core.shadow.transitions import Transition
 from agent.runtime.offline import MIN_WORKER_BYTES, OfflineGroups, worker_count
+from agent.simulation.whatif.recorder import GroupRecorder
 from analyzers.registry import select_analyzers
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
@@ -73,3 +80,24 @@ def test_as_many_processes_as_are_worth_it() -> None:
     assert worker_count([small] * 50, 3) == 3
     assert worker_count([small] * 2, 3) == 2
     assert worker_count([], 3) == worker_count([], None) == 0
+
+
+@pytest.mark.parametrize("recorder", [None, GroupRecorder(b.GROUP)])
+def test_a_record_that_raises_ends_no_query(recorder: GroupRecorder | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`groups` passed over it, while `whatif` of any group of the log ended with a traceback."""
+    replay = ClassicGroup.replay
+
+    def fails(group: ClassicGroup, *given: Any) -> list[Transition]:
+        if group.name == "bad":
+            raise ZeroDivisionError("no such luck")
+        return replay(group, *given)
+
+    monkeypatch.setattr(ClassicGroup, "replay", fails)
+    told: list[str] = []
+    loaded = OfflineGroups("", on_problem=told.append, recorder=recorder)
+    log = Log().add(b.classic_group(1, group="bad"), b.classic_group(1, b.member("m-1", {"t": [0]})))
+    loaded.apply(run_of(log.records))
+    loaded.finish()
+    assert loaded.report(told.append)
+    assert "could not apply this record" in told[0]
+    assert recorder is None or len(recorder.recording().states) == 1
