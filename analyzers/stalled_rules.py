@@ -234,6 +234,8 @@ class ProgressTrack(Struct, array_like=True):
     def count_anew(self, lag: int, seen_ms: int) -> None:
         """Perhaps nobody could commit before `seen_ms`: from then on counts that it stands, or that its lag grows."""
         self.growing_ms, self.growing_from = seen_ms, lag
+        # What there is to read by then came no earlier, for all that is known.
+        self.seen_ms = seen_ms
         if self.work_ms is not None:
             self.work_ms = seen_ms
 

@@ -699,6 +699,15 @@ def test_a_standstill_counts_anew_once_brokers_are_back() -> None:
         log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_190_000)
         play(play(log, 2, {0: back[0], 1: back[1], **other}, each_s=10), 5, back, each_s=10)
         assert with_lag(log, hundred_a_second, until_s=601, again_s=again_s) == [], "clients come back one by one"
+    log = idle(play(Log().add(stable()), 10, ALL_KEEP_UP, each_s=10), 1_260_000)
+    play(log, 10, dict.fromkeys(range(4), lambda number: keeps_up(59) + 6_000 + 1_000 * number), each_s=10)
+    found = with_lag(
+        log,
+        lambda second: keeps_up(min(second // 10, 60) - 1) + 100 * max(second - again_s, 0),
+        until_s=601,
+        again_s=again_s,
+    )
+    assert found == [], "producers are back before clients that had nothing to read"
     log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_800_000)
     (opened,) = with_lag(log, hundred_a_second, until_s=601, again_s=again_s)
     assert opened.numbers["status"] == "STOP"
