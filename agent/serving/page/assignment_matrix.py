@@ -237,7 +237,8 @@ def _row(row: MatrixRow, columns: Sequence[str]) -> Markup:
     mark = '<span class="kind">joined</span>' if row.came else '<span class="kind">left</span>' if row.left else ""
     cells = "".join(f"<td>{_cell(row.of(topic))}</td>" for topic in columns)
     return Markup(
-        f'<tr data-key="{text(row.key, 1_000)}"{" class=gone" if row.left else ""}><th scope="row" class="name">'
+        f'<tr data-key="{text(row.key[-1_000:], 10_000)}"{" class=gone" if row.left else ""}>'
+        f'<th scope="row" class="name">'
         f'<span title="{text(member.member_id)}">{name(member.client_id or member.member_id)}</span>{mark}</th>'
         f'{cells}<td class="number">{row.held}</td></tr>'
     )

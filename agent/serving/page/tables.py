@@ -103,8 +103,10 @@ def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Mark
     session = member["session_timeout_ms"]
     said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
     which = f'<td class="which">{_assignment(member["assignment"])}</td>' if with_assignment else ""
+    # A long one, as of a client id of kilobytes, is its own at its end.
+    key = text(member["member_id"][-1_000:], 10_000)
     return Markup(
-        f'<tr data-key="{text(member["member_id"], 1_000)}"><th scope="row" class="name">'
+        f'<tr data-key="{key}"><th scope="row" class="name">'
         f'<span title="{text(member["member_id"])}">{name(member["client_id"] or member["member_id"])}</span>'
         f"{static}{leader}{library}{came}</th>"
         f"<td>{text(member['client_host'].lstrip('/'))}</td>"

@@ -49,6 +49,15 @@ def three() -> Log:
     return log
 
 
+def test_members_of_a_client_id_of_kilobytes_have_rows_of_their_own() -> None:
+    client_id = "c" * 2_000
+    log = Log().add(generation(1, {f"{client_id}-1": {"t": [0]}, f"{client_id}-2": {"t": [1]}}))
+    with client(Replayed(of_log(log)), lambda: log.now_ms) as http:
+        keys = Reader(http.get("/groups/orders").text).rows()
+    of_members = [it[-4:] for it in keys if it.startswith("cc")]
+    assert sorted(of_members) == ["cc-1", "cc-1", "cc-2", "cc-2"], "each in the table and in the matrix"
+
+
 def test_topics_have_their_names_in_epochs_that_were_there_before_anybody_committed() -> None:
     log = Log().add(b.c_member("a"), b.c_epoch(1))
     log.add(b.c_target("a", {"t": [0, 1]}), b.c_target_epoch(1), b.c_current("a", 1, {"t": [0, 1]}))
