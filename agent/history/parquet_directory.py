@@ -460,7 +460,7 @@ def _is_hidden(name: str) -> bool:
 def _link(file: DataFile, root: Path, into: Path) -> DataFile:
     target = into / file.path.relative_to(root)
     # A symbolic link says from where it lies what it leads to.
-    source = file.path.resolve() if file.path.is_symlink() else file.path
+    source = os.path.realpath(file.path) if file.path.is_symlink() else file.path
     try:
         os.link(source, target)
     except FileNotFoundError:

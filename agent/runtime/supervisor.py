@@ -142,9 +142,9 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
     # What others ask: as an agent answers, with the cluster's name in it.
 
     def of_cluster(self, cluster: str) -> ClusterSupervisor | None:
-        """Itself, by its agent's name."""
+        """Itself, by its agent's name; by any until there is one, to say that there is none."""
         agent = self._agent
-        return None if agent is None or agent.of_cluster(cluster) is None else self
+        return self if agent is None or agent.of_cluster(cluster) is not None else None
 
     @property
     def has_caught_up(self) -> bool:

@@ -369,6 +369,7 @@ def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture
     agent = Telling(of_path(SEGMENTS))
     made = cluster(None, lambda: Unreachable(()), lambda: agent)
     assert (made.status(), made.ready()) == ({}, Health(False, "connecting"))
+    assert made.of_cluster("eu") is made
     made.start()
     try:
         until(lambda: made.ready().ready)
