@@ -140,7 +140,10 @@ class ReaderHealth:
         for partition, end in ends.items():
             progress[partition].end = end
         self.held_back = {it: end for it, end in ends.items() if end < known.get(it, -1)}
-        return {it: now_s for it, behind in self.behind_records(progress).items() if not behind}
+        # Of a partition that no fetch was answered for yet there is no watermark: a transaction may be open there.
+        return {
+            it: now_s for it, behind in self.behind_records(progress).items() if not behind and known.get(it, -1) >= 0
+        }
 
     def behind_records(self, progress: Mapping[int, PartitionProgress]) -> dict[int, int]:
         """For each partition how many offsets its end lies ahead, by what is known without asking a broker."""
