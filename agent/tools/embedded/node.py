@@ -6,6 +6,7 @@ which ports to take nor what else the cluster is made of.
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import signal
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -145,9 +147,12 @@ class Node:
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP: connections stay open and nothing answers, from the return of this on."""
         if self._process:
             self._process.send_signal(signal.SIGSTOP)
+            # Its threads stop one by one: one that had yet to stop answered. One that has ended is not waited for.
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT, after a `pause`."""
