@@ -342,8 +342,9 @@ class StalledConsumer(Analyzer):
 
     def _are_brokers_away(self) -> bool:
         """Whether nobody is known to reach them: ends are not seen any more, and no client has committed since."""
-        newest_ms = max(track.position.commit_ms for track in self._all_tracks().values())
-        return self._away_ms is not None and newest_ms < self._away_ms
+        if self._away_ms is None:
+            return False
+        return max(track.position.commit_ms for track in self._all_tracks().values()) < self._away_ms
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms

@@ -23,6 +23,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from agent.common.files import locked
+
 PATH_VARIABLE = "KSHADOW_CONTEXTS"
 SOURCES = ("agent", "bootstrap-server", "from")
 """In the order in which a command that takes several asks: an agent knows already."""
@@ -141,9 +143,7 @@ def changed_by_one(path: Path) -> Iterator[None]:
         with suppress(OSError):
             if not str(path).startswith("~"):  # `save` refuses it
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(directory, os.O_RDONLY)
-            held.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            held.callback(os.close, locked(directory, fcntl.LOCK_EX))
         yield
 
 

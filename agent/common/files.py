@@ -74,7 +74,7 @@ def _made(prefix: str) -> tuple[Path, int]:
         path = Path(tempfile.mkdtemp(prefix=prefix))
         # Another process may sweep it before it is locked.
         with suppress(FileNotFoundError):
-            handle = _locked(path, fcntl.LOCK_EX)
+            handle = locked(path, fcntl.LOCK_EX)
             if path.is_dir():
                 return path, handle
             os.close(handle)
@@ -85,15 +85,16 @@ def _sweep(prefix: str) -> None:
         with suppress(OSError):
             if path.lstat().st_uid != os.geteuid():
                 continue
-            handle = _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(handle)
 
 
-def _locked(directory: Path, how: int) -> int:
-    """A directory that is open and locked: the lock ends with its process, however that ends."""
+def locked(directory: Path, how: int) -> int:
+    """A directory that is open and locked, `how` as for flock: the lock ends with its process, however that ends.
+    Raises `OSError`."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, how)

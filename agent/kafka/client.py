@@ -50,7 +50,7 @@ def new_admin_client(conf: Mapping[str, Any]) -> AdminClient:
 
 
 def _with_token(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties, and with a login of ours what fetches its tokens."""
+    """The properties, which are text, and with a login of ours what fetches its tokens."""
     for name, value in conf.items():
         if isinstance(value, str) and not is_utf8(value):
             # The client ends the process with some of these, and raises `SystemError` with others.

@@ -230,10 +230,12 @@ def _add_one_death(seen: RebalanceObservation, out: Posterior) -> None:
 
 def _just_committed(seen: RebalanceObservation, times: TimesByCause) -> bool:
     """Whether a member's last commit is as recent at the end as that of one that closes slowly."""
-    for quick in times.get(Cause.MEMBER_LEFT, ())[:1]:
-        is_since = seen.since_ms is None or quick.low_ms > seen.since_ms
-        return is_since and seen.end_ms <= 2 * quick.high_ms - quick.low_ms
-    return False
+    closes = times.get(Cause.MEMBER_LEFT)
+    if not closes:
+        return False
+    quick = closes[0]
+    is_since = seen.since_ms is None or quick.low_ms > seen.since_ms
+    return is_since and seen.end_ms <= 2 * quick.high_ms - quick.low_ms
 
 
 def _count_committed(seen: RebalanceObservation) -> int:
