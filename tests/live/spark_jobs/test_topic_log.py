@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,20 @@ def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSes
         assert refused.value.code == 2
 
 
+@contextmanager
+def filled() -> Iterator[tuple[Kafka, AdminClient]]:
+    """A broker whose topic has twenty records in each of three partitions."""
+    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
+        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
+        admin = AdminClient({**kafka.properties, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
+        producer = Producer({**kafka.properties, "log_level": 0})
+        for number in range(60):
+            producer.produce(TOPIC, b"x", partition=number % 3)
+        assert producer.flush(60) == 0
+        yield kafka, admin
+
+
 @pytest.mark.usefixtures("kafka")
 def test_what_was_deleted_before_it_was_read_is_told(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -82,14 +98,7 @@ def test_what_was_deleted_before_it_was_read_is_told(
         (tmp_path / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{offsets}')
         (tmp_path / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
-        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
-        admin = AdminClient({**kafka.properties, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
-        producer = Producer({**kafka.properties, "log_level": 0})
-        for number in range(60):
-            producer.produce(TOPIC, b"x", partition=number % 3)
-        assert producer.flush(60) == 0
+    with filled() as (kafka, admin):
         begins = [TopicPartition(TOPIC, number, offset) for number, offset in ((0, 12), (1, 5))]
         for deleted in admin.delete_records(begins).values():
             deleted.result(60)
@@ -124,14 +133,7 @@ def test_a_partition_without_a_record_in_a_batch_may_have_some_left(
         offsets = {name.removeprefix("of_"): end for name, end in ends.items()}
         (tmp_path / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({TOPIC: offsets})}")
 
-    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
-        kafka = Kafka(properties={"bootstrap.servers": broker.bootstrap_servers})
-        admin = AdminClient({**kafka.properties, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(60)
-        producer = Producer({**kafka.properties, "log_level": 0})
-        for number in range(60):
-            producer.produce(TOPIC, b"x", partition=number % 3)
-        assert producer.flush(60) == 0
+    with filled() as (kafka, _):
         log = TopicLog(spark, str(tmp_path), kafka, TOPIC)
         planned(0, of_0=5, of_1=20, of_2=10)
         planned(1, of_0=15, of_1=20, of_2=12)

@@ -10,7 +10,7 @@ from agent.core.inference.origins import KINDS
 from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.history import KEEP_MS, MAX_WAITING
 from agent.kubernetes.records import Span
-from tests.harness.kubernetes.components import Cluster, SetHandle
+from tests.harness.kubernetes.components import Cluster, PodHandle, SetHandle
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.kubernetes.scenes import Expected, Scenes, member
 
@@ -82,6 +82,15 @@ def test_an_event_that_comes_before_what_it_is_about_is_not_lost(first: str) -> 
     assert _mistakes(world, scenes.expected) == []
 
 
+def deleted(world: MemoryWorld, cluster: Cluster, pod: PodHandle) -> int:
+    """When a pod was deleted, which takes a second to end."""
+    world.delete("pods", pod.name)
+    left = world.ms
+    world.passes(1)
+    cluster.finishes(pod)
+    return left
+
+
 def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_has_it_now() -> None:
     """As in the first list after an agent's start: whatever ended the new pod later, it was told as evicted."""
     world = MemoryWorld(without=frozenset(["events"]))
@@ -96,10 +105,7 @@ def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_
     second = cluster.pod(sets, "n", ordinal=0)
     world.passes(60)
     world.bring("events")
-    world.delete("pods", second.name)
-    left = world.ms
-    world.passes(1)
-    cluster.finishes(second)
+    left = deleted(world, cluster, second)
     world.passes(6)
     origin = world.evidence.departure_origin(member(second), left, left + 300)
     assert origin is not None
@@ -115,12 +121,7 @@ def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_
     pods = [cluster.pod(sets, node) for _ in range(3)]
     world.passes(600)
     cluster.controller_scales(sets, 2)
-    lefts = []
-    for pod in (pods[2], pods[0]):
-        world.delete("pods", pod.name)
-        lefts.append((pod, world.ms))
-        world.passes(1)
-        cluster.finishes(pod)
+    lefts = [(pod, deleted(world, cluster, pod)) for pod in (pods[2], pods[0])]
     world.passes(6)
     told = [world.evidence.departure_origin(member(pod), left, left + 300) for pod, left in lefts]
     assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
@@ -133,10 +134,7 @@ def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollou
     world.evidence.first_look_done()
     pod = cluster.pod(SetHandle("StrimziPodSet", "connect", "uid-of-a-set"), cluster.node("n"), ordinal=0)
     world.passes(600)
-    world.delete("pods", pod.name)
-    left = world.ms
-    world.passes(1)
-    cluster.finishes(pod)
+    left = deleted(world, cluster, pod)
     world.passes(6)
     told = world.evidence.departure_origin(member(pod), left, left + 300)
     assert told is not None

@@ -252,7 +252,7 @@ class Other(LocalFileSystem):
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         """The oldest fsspec strips only the two names of its own class."""
-        return str(super()._strip_protocol(path.removeprefix("other://")))
+        return str(super()._strip_protocol(path.removeprefix(f"{cls.protocol}://")))
 
 
 def test_a_store_that_is_no_object_store_gets_files_moved(tmp_path: Path) -> None:
@@ -269,10 +269,6 @@ class Hdfs(Other):
 
     protocol = "still"
     tells = True
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return str(super()._strip_protocol(path.removeprefix("still://")))
 
     def mv(self, path1: str, path2: str, **kwargs: object) -> None:
         """As libhdfs and WebHDFS have it."""
@@ -304,10 +300,6 @@ class Cut(Other):
 
     protocol = "cut"
     is_cut = False
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return str(super()._strip_protocol(path.removeprefix("cut://")))
 
     def mv(self, path1: str, path2: str, **kwargs: object) -> None:
         self._ask()

@@ -163,15 +163,22 @@ def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
     made.stop(1)
 
 
+def damage_spool(directory: Path, *, first: int) -> None:
+    """All events from that number on are other bytes than were written."""
+    with closing(
+        sqlite3.connect(SpoolSettings(directory, "c").spool_directory("shelf") / "spool.sqlite")
+    ) as database:
+        database.execute("UPDATE events SET crc = crc + 1 WHERE sequence >= ?", (first,))
+        database.commit()
+
+
 def test_damage_at_the_end_of_a_long_batch_costs_nothing_before_it(tmp_path: Path) -> None:
     """It is met after a portion of the batch was read, which the sink has not."""
     down, up = (Shelf(batching=BatchLimits(5_000, 1 << 24, 0)) for _ in range(2))
     down.down = DOWN
     with exports(down, spool=tmp_path) as made:
         made.put(events(0, 1_500))
-    with closing(sqlite3.connect(SpoolSettings(tmp_path, "c").spool_directory("shelf") / "spool.sqlite")) as database:
-        database.execute("UPDATE events SET crc = crc + 1 WHERE sequence >= 1000")
-        database.commit()
+    damage_spool(tmp_path, first=1_000)
     with exports(down, spool=tmp_path) as made:
         until(lambda: not reading(made).healthy)
         assert reading(made).dropped["damaged"] == 500
@@ -186,9 +193,7 @@ def test_where_all_is_damaged_nothing_waits(tmp_path: Path) -> None:
     shelf.down = DOWN
     with exports(shelf, spool=tmp_path) as made:
         made.put(events(0, 5))
-    with closing(sqlite3.connect(SpoolSettings(tmp_path, "c").spool_directory("shelf") / "spool.sqlite")) as database:
-        database.execute("UPDATE events SET crc = crc + 1")
-        database.commit()
+    damage_spool(tmp_path, first=0)
     shelf.down = None
     with exports(shelf, spool=tmp_path) as made:
         assert made.wait_durable(5)
