@@ -143,8 +143,9 @@ def _sure(scene: StoryContext) -> list[str]:
         out.insert(0, f"Unknown: why {count(unknown, 'member')} left.")
     if (assumed := assumed_session([it for it in totals.departures if not it.observed], scene)) is not None:
         out.append(assumed)
-    if not scene.has_broker_log:
-        out.append(f"For the broker's own reasons, add --broker-log PATH{' to the agent' * scene.asked.of_agent}.")
+    if not (scene.has_broker_log or scene.is_looked_at):
+        to = " to the agent" * scene.asked.is_inferred_before
+        out.append(f"For the broker's own reasons, add --broker-log PATH{to}.")
     return out
 
 

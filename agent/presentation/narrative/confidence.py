@@ -55,8 +55,9 @@ def confidence_text(scene: StoryContext) -> str | None:
         out += f" {assumed}"
     if unknown:
         out += f" Why {count(unknown, 'member')} left is not known."
-    if scene.has_broker_log or unknown:
-        # Of what is not known at all, what could not be seen tells who would know.
+    if scene.has_broker_log or scene.is_looked_at or unknown:
+        # Of what is not known at all, what could not be seen tells who would know. Nobody who may not read the topic
+        # has a use for a broker's log.
         return out
     who = capitalized(scene.broker_log_reader)
     return f"{out} {who} --broker-log PATH (the coordinator's server.log) adds the broker's own reasons."
@@ -79,7 +80,7 @@ def assumed_session(departures: Iterable[Departure], scene: StoryContext) -> str
     if all(it.get("session_timeout_ms") or it.get("group_session_timeout_ms") for it in gaps):
         return None
     usual = duration(PARAMETERS.kip848_session_timeout_ms)
-    told = "the agent's --broker-config" if scene.asked.of_agent else "--broker-config"
+    told = "the agent's --broker-config" if scene.asked.is_inferred_before else "--broker-config"
     return f"Assumed: a session timeout of {usual}, the brokers' default; {told} tells another."
 
 

@@ -44,6 +44,11 @@ class StoryRequest(Struct, frozen=True):
     is_state_known: bool = True
 
     @property
+    def is_inferred_before(self) -> bool:
+        """Whether an agent inferred the causes, or who wrote the history tables: the question adds no evidence."""
+        return self.of_agent or not self.is_state_known
+
+    @property
     def lost_before_ms(self) -> int | None:
         """Before when events of the range are not kept; None where all of it is known."""
         return lost_before_ms(self.complete_since_ms, self.since_ms)
@@ -196,7 +201,7 @@ class StoryContext(Struct, frozen=True):
     @property
     def broker_log_reader(self) -> str:
         """What would read the broker's log."""
-        return "an agent with" if self.asked.of_agent else "the same question with"
+        return "an agent with" if self.asked.is_inferred_before else "the same question with"
 
 
 def _deleted_ms(events: Sequence[Event]) -> int | None:

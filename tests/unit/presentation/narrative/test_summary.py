@@ -468,9 +468,12 @@ def test_how_sure_it_is() -> None:
             "coordinator's server.log) adds the broker's own reasons."
         )
     ]
-    assert sureness(lost(), of_agent=True)[0].endswith(
-        "An agent with --broker-log PATH (the coordinator's server.log) adds the broker's own reasons."
-    )
+    for asked in ({"of_agent": True}, {"is_state_known": False}):
+        assert sureness(lost(), **asked)[0].endswith(
+            "An agent with --broker-log PATH (the coordinator's server.log) adds the broker's own reasons."
+        ), "history tables, whose state is not known, refuse --broker-log as an agent does"
+        brief = dict(it[:2] for it in tell(lost(), form=m.form(), **asked).brief)["How sure"]
+        assert brief[-1] == "For the broker's own reasons, add --broker-log PATH to the agent."
     doubtful = [
         m.rebalance(at, "poll_timeout", T0 + at * SECOND, left=[m.gone(f"a{at}", how, 0.5 + at / 20)])
         for at, how in enumerate(["poll_timeout", "session_timeout", "member_left", "news", "admin_removed"])
@@ -490,6 +493,7 @@ def test_what_was_looked_at_is_in_no_log() -> None:
     assert said.startswith("Who joined and left and what was assigned is as the Admin API showed it. Inferred is why")
     brief = dict(it[:2] for it in tell(seen, form=m.form()).brief)["How sure"]
     assert not any("in the log" in it for it in (said, *brief))
+    assert not any("--broker-log" in it for it in (said, *brief)), "an agent refuses it with --source admin"
 
 
 def test_what_the_broker_says_is_certain() -> None:
