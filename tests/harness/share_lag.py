@@ -29,6 +29,7 @@ from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.yardstick import JavaAdmin
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 TOPICS = {"orders": 3, "payments": 2, "audit": 1}
 GROUPS = {"billing": ["orders", "payments"], "search": ["orders", "audit"]}
@@ -181,10 +182,7 @@ def settle(agent: Agent, timeout_s: float = 60.0) -> None:
     time.sleep(0.3)
     if not any(told(agent, group) for group in GROUPS):
         return
-    deadline = time.monotonic() + timeout_s
-    while agent.lags.ends().at_ms <= since_ms + 300:
-        assert time.monotonic() < deadline, "the ends are not looked at"
-        time.sleep(0.05)
+    until(lambda: agent.lags.ends().at_ms > since_ms + 300, timeout_s, "the ends are looked at")
     time.sleep(0.3)
 
 

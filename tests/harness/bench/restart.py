@@ -10,6 +10,7 @@ from tests.harness.bench.catchup import COLUMNS, start
 from tests.harness.bench.frame import MILLION, READY_S, Frame, tell
 from tests.harness.bench.report import Row, Table
 from tests.harness.bench.tools import KShadow, has_option
+from tests.waiting import until
 
 INTERVAL_S = 2
 SNAPSHOT = "kshadow from a snapshot"
@@ -42,11 +43,7 @@ def _kill_with_snapshot(frame: Frame, tool: KShadow, servers: str, directory: Pa
     """Run until a snapshot of everything is there, and for another two of them, then kill."""
     with tool.running(servers, frame.directory) as it:
         it.service.until(lambda: tool.is_ready(it), READY_S)
-        deadline = time.monotonic() + 60
-        while _bytes(directory) == 0:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"no snapshot in {directory} after a minute")
-            time.sleep(INTERVAL_S)
+        until(lambda: _bytes(directory), said=f"a snapshot in {directory}")
         time.sleep(2 * INTERVAL_S)
         tell(f"snapshot: {_bytes(directory) / 1e6:.1f} MB")
         it.service.kill()

@@ -20,6 +20,7 @@ from agent.core.protocol.hashing import partition_for_group
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from tests.harness.bench import load
 from tests.harness.bench.tools import SENTINEL, SENTINEL_TOPIC
+from tests.waiting import until
 
 TICK_S = 0.02
 """After each so many seconds' commits comes one of the sentinel."""
@@ -76,9 +77,7 @@ def writing(
         process = subprocess.Popen(command, stdout=out)
     writer = Writer(process, ticks, first)
     try:
-        deadline = time.monotonic() + 60
-        while not ticks.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: ticks.exists() or process.poll() is not None)
         yield writer
     finally:
         process.terminate()

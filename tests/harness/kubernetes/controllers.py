@@ -29,6 +29,7 @@ from tests.harness.kubernetes.api_world import ApiWorld
 from tests.harness.kubernetes.components import NAMESPACE, Manifest, stamp
 from tests.harness.tools import need
 from tests.live.helm.kube.server import Programs, child, running
+from tests.waiting import until
 
 NODES = 4
 ENDS_S = 1.5
@@ -253,7 +254,7 @@ def check() -> int:
         stack.callback(kubelets.stop)
         play = Play(kubelets.world, kubelets)
         play.begin()
-        _await(lambda: len(kubelets.pods) == STARTED, f"{STARTED} pods", kubelets)
+        until(lambda: len(kubelets.pods) == STARTED, 90, lambda: f"expected {STARTED} pods, got {[*kubelets.pods]}")
         time.sleep(5)
         play.disturb()
         time.sleep(12)
@@ -271,13 +272,6 @@ def check() -> int:
 PINNED = ("n-drained", "n-tainted", "n-small", "n-silent", "n-vanished")
 """Nodes of one workload each."""
 STARTED = 6 * 3 + 3 + 2 + 2 * 3
-
-
-def _await(holds: object, what: str, kubelets: Kubelets) -> None:
-    deadline = time.monotonic() + 90
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < deadline, f"expected {what}, got {[it.name for it in kubelets.pods.values()]}"
-        time.sleep(0.3)
 
 
 def _judge(play: Play, watcher: KubernetesWatcher, apps: list[str]) -> int:

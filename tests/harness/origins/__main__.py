@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.tools import find
 from tests.live.stack.scene import BROKER, TUNED, WAITS_S, Webhook
 from tests.unit.cli.running import kshadow
+from tests.waiting import until
 
 SCENARIO = next(it for it in SCENARIOS if it.name == "crash-loop")
 WORKLOAD, ORDINALS = "checkout", (1, 2)
@@ -140,14 +140,14 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
             pods.follow(step.act, step.members)
         return clients.done
 
-    _until(played, PLAY_S, "the faults to be over", every_s=0.05)
+    until(played, PLAY_S, "the faults are over")
     assert clients.failures == {}, clients.failures
 
     def told() -> list[str]:
         alerts = [it for _, it in webhook.received if it["labels"].get("group") == group]
         return [it["annotations"]["description"] for it in alerts]
 
-    _until(lambda: any(SAID in it for it in told()), TELL_S, "an alert that says so")
+    until(lambda: any(SAID in it for it in told()), TELL_S, "an alert that says so")
     print("\nalert:", next(it for it in told() if SAID in it))
     summary = json.loads(kshadow("explain", group, "--agent", server.url, "-o", "json").stdout)["summary"]
     print("\nexplain:", summary)
@@ -176,14 +176,6 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
     assert kinds == [OriginKind.OOM_KILLED] * kills, kinds
     ids = [it["event_id"] for it in rows]
     assert len(set(ids)) == len(ids), "no event twice"
-
-
-def _until(done: Callable[[], bool], most_s: float, what: str, *, every_s: float = 0.5) -> None:
-    deadline = time.monotonic() + most_s
-    while not done():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {most_s:g} s for {what}")
-        time.sleep(every_s)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 
 from agent.common.workers import WorkerDied, Workers, WorkFailed
 from tests import ROOT
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -144,18 +145,12 @@ def test_none_is_left_behind(number: signal.Signals, of_all: bool, tmp_path: Pat
             process.kill()
     assert process.returncode == -number
     assert said.count("Traceback") == (1 if of_all else 0), said
-    deadline = time.monotonic() + 60
-    while any(map(_is_there, pids)):
-        assert time.monotonic() < deadline, pids
-        time.sleep(0.05)
+    until(lambda: not any(map(_is_there, pids)), said=lambda: pids)
 
 
 def _content(path: Path) -> str:
-    deadline = time.monotonic() + 60
-    while not (path.exists() and (text := path.read_text(encoding="ascii"))):
-        assert time.monotonic() < deadline, path
-        time.sleep(0.05)
-    return text
+    until(lambda: path.exists() and path.stat().st_size, said=str(path))
+    return path.read_text(encoding="ascii")
 
 
 def _is_deaf_to_the_terminal(pid: int) -> bool:

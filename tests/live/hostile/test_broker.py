@@ -35,6 +35,7 @@ from tests.unit.cli.hostile import raw
 from tests.unit.cli.running import FORMATS as OUTPUTS
 from tests.unit.cli.running import kshadow
 from tests.unit.serving.page.scene import Reader
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -60,10 +61,7 @@ def agent(topic: Stage, form: str, log: Path) -> Iterator[tuple[str, subprocess.
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert url, log.read_text()
-        deadline = time.monotonic() + 60
-        while httpx.get(url + "/readyz").status_code != 200:
-            assert time.monotonic() < deadline, log.read_text()[-2000:]
-            time.sleep(0.1)
+        until(lambda: httpx.get(url + "/readyz").status_code == 200, said=lambda: log.read_text()[-2000:])
         yield url, process
     finally:
         process.kill()

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator
 from hashlib import sha256
@@ -27,6 +26,7 @@ from agent.tools.embedded.ports import free_ports
 from tests import ROOT
 from tests.live.image.bill import PATH, check_bill
 from tests.live.image.dockerfile import Instruction, Machine, instructions, stages
+from tests.waiting import until
 
 TEXT = (ROOT / "Dockerfile").read_text()
 IGNORE = (ROOT / ".dockerignore").read_text().splitlines()
@@ -175,11 +175,8 @@ def test_the_line_to_try_it_reaches_a_broker(built: Machine, tmp_path: Path) -> 
         log = tmp_path / "agent.log"
         with log.open("wb") as out, subprocess.Popen([kshadow, *typed], env=env, cwd=tmp_path, stderr=out) as process:
             try:
-                deadline = time.monotonic() + 60
-                while b"waiting for it" not in log.read_bytes() or b" serving http" not in log.read_bytes():
-                    assert process.poll() is None, log.read_text()
-                    assert time.monotonic() < deadline, log.read_text()
-                    time.sleep(0.1)
+                until(lambda: b"waiting for it" in log.read_bytes(), said=log.read_text)
+                until(lambda: b" serving http" in log.read_bytes(), said=log.read_text)
                 answer = httpx.get(f"http://127.0.0.1:{port}/readyz")
             finally:
                 process.terminate()
@@ -199,11 +196,7 @@ def agent(built: Machine, tmp_path: Path) -> Iterator[int]:
     with log.open("wb") as stream:
         kshadow = str(built.there("/opt/kshadow/bin/kshadow"))
         process = subprocess.Popen([kshadow, "run"], env=env, cwd=tmp_path, stdout=stream, stderr=stream)
-    deadline = time.monotonic() + 60
-    while b"serving" not in log.read_bytes():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
+    until(lambda: b"serving" in log.read_bytes(), said=log.read_text)
     yield port
     # Its clean end is tested elsewhere, and takes its time with clusters that do not answer.
     process.kill()

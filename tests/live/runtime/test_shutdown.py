@@ -23,6 +23,7 @@ from agent.runtime.shutdown import (
     run_steps,
 )
 from tests import ROOT
+from tests.waiting import until
 
 PATIENCE_S = 20
 """For a process that ends, or a thread: on a busy machine it takes seconds."""
@@ -178,10 +179,7 @@ def test_as_before_where_nothing_was_asked() -> None:
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] != before
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert signal.set_wakeup_fd(wakeup) == wakeup
-    deadline = time.monotonic() + PATIENCE_S
-    while any(it.name == "signals" for it in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: all(it.name != "signals" for it in threading.enumerate()), PATIENCE_S)
 
 
 def step(name: str, most_s: float, takes_s: float = 0) -> ShutdownStep:

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from agent.tools.doctor import CheckOutcome, DoctorRequest, examine
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.unit.cli.running import spawn
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -48,12 +49,12 @@ def url_of(process, said):
     return line_with(" serving http", process, said).split(" serving ")[1].strip().removesuffix("/metrics")
 
 
-def until(url, code):
-    deadline = time.monotonic() + 60
-    while (answer := httpx.get(f"{url}/readyz", timeout=10)).status_code != code:
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.2)
-    return answer.text
+def until_ready_says(url, pattern):
+    def said():
+        answer = httpx.get(f"{url}/readyz", timeout=10)
+        return f"{answer.status_code} {answer.text}"
+
+    until(lambda: re.match(pattern, said()), said=said)
 
 
 def time_of(metric, url):
@@ -76,13 +77,7 @@ def test_it_waits_and_begins(tmp_path):
             said = [[], [], []]
             urls = [url_of(*it) for it in zip(processes, said, strict=True)]
             for url in urls:
-                reason = until(url, 503)
-                deadline = time.monotonic() + 30
-                while "the cluster has none" not in reason:
-                    assert time.monotonic() < deadline, reason
-                    time.sleep(0.2)
-                    reason = httpx.get(f"{url}/readyz").text
-                assert "it is made when the first consumer group asks for its coordinator" in reason
+                until_ready_says(url, "503 .*the cluster has none; it is made when the first consumer group asks")
                 assert httpx.get(f"{url}/healthz").status_code == 200
                 assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
             for it in zip(processes, said, strict=True):
@@ -90,26 +85,21 @@ def test_it_waits_and_begins(tmp_path):
                 line_with("waiting for it", *it)
             file.write_text("deny-group: another")
             reloaded = "kshadow_config_last_reload_success_timestamp_seconds"
-            while (seen := time_of(reloaded, urls[2])) < file.stat().st_mtime:
-                assert time.monotonic() < deadline, seen
-                time.sleep(0.2)
+            until(lambda: time_of(reloaded, urls[2]) >= file.stat().st_mtime)
             commit(servers)
             for url in urls:
-                assert until(url, 200).startswith("caught up")
+                until_ready_says(url, "200 caught up")
                 # The topic is there before the first commit is, and may be read to its end between them.
-                deadline = time.monotonic() + 30
-                while [it["group"] for it in httpx.get(f"{url}/api/v1/groups").json()] != ["first"]:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.2)
+                until(lambda url=url: [it["group"] for it in httpx.get(f"{url}/api/v1/groups").json()] == ["first"])
             unknown = [httpx.get(f"{url}/api/v1/groups/fourth").json()["error"] for url in urls[:2]]
             assert unknown[0] == "no such group"
             elsewhere = r"it would be in partition \d of __consumer_offsets, which this agent does not read"
             assert re.fullmatch(f"no such group is known: {elsewhere}", unknown[1])
             broker.kill()
-            assert "reading has stopped" in until(urls[0], 503)
+            until_ready_says(urls[0], "503 .*reading has stopped")
             broker.restart()
             for url in urls:
-                until(url, 200)
+                until_ready_says(url, "200 ")
             for process in processes:
                 process.send_signal(signal.SIGTERM)
             for process, lines in zip(processes, said, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from confluent_kafka.admin import (
 from agent.tools.embedded import EmbeddedBroker, Jars
 from tests.harness.kafka import SecuredBroker, Security
 from tests.live.scenarios.certificates import Authority, Signed
+from tests.waiting import until
 
 PASSWORD = "pass word,=;'\"ü"
 MECHANISM = "SCRAM-SHA-512"
@@ -82,10 +82,8 @@ class Secured:
         if bindings:
             for made in self.admin.create_acls(bindings).values():
                 made.result(20)
-        deadline = time.monotonic() + 60
-        while {str(it) for it in self.admin.describe_acls(_all_of(user)).result(20)} != {str(it) for it in bindings}:
-            assert time.monotonic() < deadline, "the broker goes by other rights"
-            time.sleep(0.02)
+        wanted = {*map(str, bindings)}
+        until(lambda: {*map(str, self.admin.describe_acls(_all_of(user)).result(20))} == wanted, said="the rights")
 
 
 @contextmanager

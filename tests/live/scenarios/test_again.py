@@ -11,6 +11,7 @@ from agent.runtime.offline import load
 from agent.runtime.parts import AgentOptions, Visibility
 from tests.live.scenarios.comparing import Comparison, WatchedAgent, compare, settled_facts
 from tests.live.scenarios.conftest import Cluster
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -50,10 +51,7 @@ def test_an_agent_for_one_group(cluster: Cluster, performance: object) -> None:
 
 
 def caught_up(agent: WatchedAgent) -> WatchedAgent:
-    deadline = time.monotonic() + 60
-    while not agent.queries.ready().ready:
-        assert time.monotonic() < deadline, agent.queries.ready()
-        time.sleep(0.02)
+    until(lambda: agent.queries.ready().ready, said=agent.queries.ready)
     return agent
 
 

@@ -18,6 +18,7 @@ from agent.cli.commands.run import _errors_reported
 from agent.config.options import NameValue
 from agent.persistence.export.spool import Spool
 from tests.unit.cli.running import kshadow, spawn
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,7 @@ def test_a_file_is_read_again_while_brokers_are_waited_for(tmp_path: Path) -> No
     file = tmp_path / "kshadow.yaml"
     file.write_text("lag-interval: 1m")
     with spawn("--config", file, "run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0") as process:
-        deadline = time.monotonic() + 60
-        while not catches(process.pid, signal.SIGHUP) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: catches(process.pid, signal.SIGHUP))
         file.write_text("lag-interval: 2m")
         process.send_signal(signal.SIGHUP)
         _, said = process.communicate(timeout=60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from tests.live.helm.kube.api import Api, Manifest, namespace
 from tests.live.helm.kube.helm import Helm
 from tests.live.helm.kube.schemas import Conformity
 from tests.live.helm.kube.server import Programs, Server, running
+from tests.waiting import until
 
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 
@@ -43,10 +43,7 @@ def _await_served(api: Api, definition: Manifest) -> None:
     spec = definition["spec"]
     version = next(it["name"] for it in spec["versions"] if it["storage"])
     path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
-    deadline = time.monotonic() + _SERVED_S
-    while (answer := api.http.get(path)).status_code != 200 or not _is_told(api, path):
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.1)
+    until(lambda: api.http.get(path).status_code == 200 and _is_told(api, path), _SERVED_S, path)
 
 
 def _is_told(api: Api, path: str) -> bool:

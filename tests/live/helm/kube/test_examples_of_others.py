@@ -22,6 +22,7 @@ from tests.harness.tools import need
 from tests.live.helm.kube.places import EXAMPLES
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.serving.routes.replayed import Replayed, of_path, served
+from tests.waiting import until
 
 FOLDER = EXAMPLES / "rollouts"
 GROUPS = ("fraud-848", "ads-eos")
@@ -65,13 +66,9 @@ class Judged:
         self.verdicts.pop(group, None)
         if verdict is not None:
             self.verdicts[group] = RolloutReading(verdict, round(1000 * (time.time() - ago_s)))
-        deadline = time.monotonic() + 60
-        while True:
-            found = self.monitoring.query(f'kshadow_group_rollout_verdict{{group="{group}"}}')
-            if [it["metric"]["verdict"] for it in found] == ([] if verdict is None else [verdict]):
-                return
-            assert time.monotonic() < deadline, found
-            time.sleep(0.2)
+        expected = [] if verdict is None else [verdict]
+        query = f'kshadow_group_rollout_verdict{{group="{group}"}}'
+        until(lambda: [it["metric"]["verdict"] for it in self.monitoring.query(query)] == expected)
 
     def ask(self, query: str, group: str, within_s: int = 900) -> float | None:
         for name, value in (("group", group), ("within", str(within_s))):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import time
 from typing import Any
 
 import pytest
 
 from tests.live.helm.kube.server import Server
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -123,10 +123,7 @@ def test_it_knows_who_may_do_what(server: Server, space: str) -> None:
         "subjects": [{"kind": "ServiceAccount", "name": "it", "namespace": space}],
     }
     server.api.make(binding, space)
-    deadline = time.monotonic() + 60
-    while not server.api.may(space, "it", "get", "secrets"):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: server.api.may(space, "it", "get", "secrets"))
     assert not server.api.may(space, "it", "list", "secrets")
     assert not server.api.may(space, "other", "get", "secrets")
     assert server.api.rules(space, "it") != nobody == server.api.rules(space, "other")

@@ -15,6 +15,7 @@ from agent.tools.embedded import EmbeddedBroker, fetch_jars, node
 from agent.tools.embedded.errors import BrokerFailedError, EmbeddedError, ToolFailedError
 from agent.tools.embedded.ports import free_ports
 from tests.live.versions import NEWEST_ELSE_THOROUGH
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -142,11 +143,8 @@ def test_broker_dies_with_its_owner():
     """
     ended = subprocess.run([sys.executable, "-c", owner], capture_output=True, text=True, timeout=90)
     pid, directory = ended.stdout.split()
-    deadline = time.monotonic() + 60
-    while (not has_ended(int(pid)) or Path(directory).exists()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert has_ended(int(pid))
-    assert not Path(directory).exists()
+    until(lambda: has_ended(int(pid)))
+    until(lambda: not Path(directory).exists())
 
 
 def test_a_port_that_another_broker_took_first(monkeypatch: pytest.MonkeyPatch) -> None:

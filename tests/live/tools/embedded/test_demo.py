@@ -21,6 +21,7 @@ from agent.tools.demo.script import CLASSIC, CONSUMER_SETTINGS
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.tools import need
 from tests.live.versions import CLASSIC as CLASSIC_VERSION
+from tests.waiting import until
 
 # How each group is when the script is over: client ids with their numbers of partitions.
 ENDINGS = {
@@ -260,9 +261,7 @@ def test_ctrl_c_ends_everything(tmp_path):
         try:
             assert demo.stdout is not None
             bootstrap, directory = demo.stdout.readline().split()
-            deadline = time.monotonic() + 60
-            while len(clients_of(bootstrap)) < 10 and time.monotonic() < deadline:
-                time.sleep(0.1)
+            until(lambda: len(clients_of(bootstrap)) >= 10)
             demo.send_signal(signal.SIGINT)
             _, errors = demo.communicate(timeout=60)
         finally:

@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from agent.tools.embedded import ProcessReaper
+from tests.waiting import until
 
 OWNER = """
 import os, pathlib, signal, subprocess, sys
@@ -35,13 +35,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-def eventually(condition) -> bool:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 @pytest.mark.parametrize("how", ["signal.SIGKILL", "signal.SIGTERM"])
 def test_kills_what_it_holds_when_its_owner_dies(tmp_path, how):
     directory = tmp_path / "it's here"
@@ -55,9 +48,9 @@ def test_kills_what_it_holds_when_its_owner_dies(tmp_path, how):
     assert owner.returncode < 0, owner.stderr
     held, stopped, freed = map(int, owner.stdout.split())
     try:
-        assert eventually(lambda: not runs(held))
-        assert eventually(lambda: not runs(stopped)), "a process under SIGSTOP dies too"
-        assert eventually(lambda: not directory.exists())
+        until(lambda: not runs(held))
+        until(lambda: not runs(stopped), said="a process under SIGSTOP dies too")
+        until(lambda: not directory.exists())
         assert runs(freed)
     finally:
         os.kill(freed, signal.SIGKILL)

@@ -26,6 +26,7 @@ from agent.kafka.admin_api.answers import (
 )
 from agent.kafka.admin_api.asking import MUTE_S, SILENT_S, AdminProcess, AdminSession, parse_answer
 from agent.kafka.admin_api.child import TIMEOUT_S, _ask_each, _is_answered, _positions
+from tests.waiting import until
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -238,10 +239,7 @@ def test_it_ends_with_its_input() -> None:
         answer(asker, wake)
         assert asker._process.stdin is not None
         asker._process.stdin.close()
-        deadline = time.monotonic() + TIMEOUT_S
-        while asker.exit_code is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: asker.exit_code is not None, TIMEOUT_S)
         assert asker.exit_code == 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
@@ -57,10 +56,7 @@ def test_what_is_said(
         monkeypatch.setattr(share_state, name, 0.01)
     watcher = ShareStateWatcher(CONF, lambda: True)
     with running(watcher):
-        deadline = time.monotonic() + 60
-        while tried < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert tried >= 3, "it tries again"
+        until(lambda: tried >= 3, said="it tries again")
     assert watcher.groups == []
     assert watcher.positions("g", {}) == []
     said = [it.getMessage() for it in caplog.records if it.name == "kshadow" and it.levelno >= logging.WARNING]
@@ -77,10 +73,7 @@ def test_without_share_groups_nobody_connects(monkeypatch: pytest.MonkeyPatch) -
     asked: list[bool] = []
     watcher = ShareStateWatcher(CONF, lambda: bool(asked.append(True)))
     with running(watcher):
-        deadline = time.monotonic() + 60
-        while len(asked) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert len(asked) >= 3
+        until(lambda: len(asked) >= 3)
 
 
 def test_a_fault_does_not_end_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:

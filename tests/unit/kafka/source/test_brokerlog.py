@@ -18,6 +18,7 @@ from agent.kafka.source.errors import SourceMisconfigured, SourcePathError
 from agent.kafka.source.time_zones import time_zone
 from tests.unit.core.brokerlog.test_lines import REAL
 from tests.unit.core.brokerlog.test_rebalances import T0, preparing, stabilized
+from tests.waiting import until
 
 UTC = time_zone("UTC")
 JAVA, JAVA_ENDED_MS = "ads-java-2784", 1_795_256_248_059
@@ -211,10 +212,8 @@ def test_trouble_is_said_once_and_again_when_it_comes_back(
     caplog.set_level(logging.INFO, "kshadow")
 
     def said(times: int) -> None:
-        deadline = time.monotonic() + 60
-        while caplog.text.count("No such file or directory; until it is back") < times:
-            assert time.monotonic() < deadline, caplog.text
-            time.sleep(0.01)
+        line = "No such file or directory; until it is back"
+        until(lambda: caplog.text.count(line) >= times, said=lambda: caplog.text)
 
     follower = BrokerLogFollower([log], UTC)
     follower.start()
@@ -227,10 +226,7 @@ def test_trouble_is_said_once_and_again_when_it_comes_back(
         said(1)
         assert caplog.text.count("until it is back") == 1
         log.write_text(preparing(21, 5, "Adding new member m-1 with") + stabilized(22, 6))
-        deadline = time.monotonic() + 60
-        while follower._warned:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: not follower._warned)
         assert follower.rebalance_report("g", 6, T0 + 22_000) is not None
         log.unlink()
         said(2)

@@ -13,6 +13,7 @@ from agent.persistence.export.log_clock import LogClock, decode_clock, known_unt
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.sink_worker import SinkWorker
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
+from tests.waiting import until
 
 
 def test_the_furthest_of_those_that_read_all_and_the_least_of_shards() -> None:
@@ -62,20 +63,14 @@ def test_time_is_told_once_all_events_before_it_are_written() -> None:
     worker = SinkWorker(sink, EventBuffer(None, 1_000_000))
     worker.start()
     worker.time_passed(LogClock("agent", None, 1))
-    await_told(sink, 1)
+    until(lambda: len(sink.told) >= 1)
     worker.put([EncodedEvent(None, "x", 1, 61_000, round(time.time() * 1000), b"{}")])
     worker.time_passed(LogClock("agent", None, 62_000))
     worker.time_passed(LogClock("agent", None, 62_001))  # too soon to be told again
-    await_told(sink, 3)
+    until(lambda: len(sink.told) >= 3)
     worker.begin_stop(time.monotonic() + 5)
     worker.finish_stop(time.monotonic() + 5)
     assert sink.told == ["clock 1", "event 61000", "clock 62000"]
-
-
-def await_told(sink: Slow, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while len(sink.told) < count and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def test_parquet_keeps_it_beside_the_files(tmp_path: Path) -> None:

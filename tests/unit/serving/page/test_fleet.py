@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -167,15 +166,10 @@ def test_the_version_changes_with_what_is_shown() -> None:
     fleets = FleetCache(agent, lambda: now[0])
     first = fleets.current()
     assert fleets.current() is first, "asked at once again"
-    deadline = time.monotonic() + 60
-    while fleets.current() is first and time.monotonic() < deadline:
-        time.sleep(0.2)
-    second = fleets.current()
-    assert (second is first, second.version) == (False, first.version)
+    until(lambda: fleets.current() is not first)
+    assert fleets.current().version == first.version
     agent.recent.observe([m.finding(group=first.groups[0].name)])
-    while fleets.current().version == first.version and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert fleets.current().version != first.version
+    until(lambda: fleets.current().version != first.version)
 
 
 def test_a_picture_that_takes_long_is_made_aside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +178,7 @@ def test_a_picture_that_takes_long_is_made_aside(monkeypatch: pytest.MonkeyPatch
     fleets = FleetCache(captured(), lambda: T0)
     first = fleets.current()
     assert fleets.current() is first, "what was there is given"
-    deadline = time.monotonic() + 60
-    while fleets.current() is first and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert fleets.current() is not first, "and another comes by itself"
+    until(lambda: fleets.current() is not first, said="and another comes by itself")
 
 
 class Steady:

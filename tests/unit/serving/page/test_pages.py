@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import time
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -34,6 +33,7 @@ from tests.unit.presentation.narrative.made import MINUTE, T0
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms
 from tests.unit.serving.routes.replayed import Replayed, of_log
 from tests.unit.serving.routes.test_story import with_findings
+from tests.waiting import until
 
 EVERY = [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()]
 PAGES = ("/", "/groups/fraud-848", "/groups/fraud-848?range=all", "/findings", "/?sort=-lag&q=f&page=2")
@@ -152,11 +152,8 @@ def test_a_link_to_a_range_goes_on_showing_it() -> None:
         table = part.partition('id="entries"')[2].partition("</table>")[0]
         assert ("generation 2" in table, "generation 1" in table, "generation 3" in table) == (True, False, False)
         assert "rebalance_storm" in part, "what is open now is shown whatever the range"
-        deadline = time.monotonic() + 60
-        while "being replayed" in (last := it.get("/groups/orders?since=2h")).text:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        tag = last.headers["etag"]
+        until(lambda: "being replayed" not in it.get("/groups/orders?since=2h").text)
+        tag = it.get("/groups/orders?since=2h").headers["etag"]
         now[0] += 1_000
         again = it.get("/groups/orders?since=2h&live=1", headers={"If-None-Match": tag})
         assert again.status_code == 304, "two hours before now are the same a second later"

@@ -22,6 +22,7 @@ from agent.serving.web import answers, connection_limits, listener
 from agent.serving.web.answers import MAX_IN_FLIGHT, MAX_THREADS, MAX_WAITING
 from agent.serving.web.connection_limits import MAX_CONNECTIONS, LimitedConnection
 from tests.unit.serving.routes.replayed import Replayed
+from tests.waiting import until
 
 SHORT_S = 0.5
 MANY: list[dict[str, object]] = [{"group": f"group {number}", "filling": "x" * 1000} for number in range(10_000)]
@@ -108,10 +109,7 @@ def test_a_connection_that_is_over_leaves_no_cycles() -> None:
                 it.sendall(GET % b"/healthz")
                 assert it.recv(1 << 16)
                 it.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            deadline = time.monotonic() + 30
-            while any(isinstance(it, LimitedConnection) for it in gc.get_objects()):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: not any(isinstance(it, LimitedConnection) for it in gc.get_objects()), 30)
         finally:
             gc.enable()
 
@@ -141,9 +139,7 @@ def test_an_answer_that_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.get("/healthz").status_code == 200
         full = client.get("/api/v1/groups")
         assert (full.status_code, full.json()["error"][:26]) == (503, "too many requests at a tim")
-        deadline = time.monotonic() + 30
-        while client.get("/api/v1/status").status_code != 200:
-            assert time.monotonic() < deadline
+        until(lambda: client.get("/api/v1/status").status_code == 200, 30)
         time.sleep(max(all_over - time.monotonic(), 0))
         assert all(len(ended(it)) < 10_000_000 for it in slow)
 
@@ -178,9 +174,7 @@ def test_too_many_large_answers_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
 
 def first_done(asked: list[Future[httpx.Response]], count: int) -> list[httpx.Response]:
     """The first `count` answers."""
-    deadline = time.monotonic() + 30
-    while sum(it.done() for it in asked) < count and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: sum(it.done() for it in asked) >= count, 30)
     return [it.result() for it in asked if it.done()]
 
 
@@ -191,9 +185,7 @@ def test_who_went_away_is_not_worked_for() -> None:
         with ExitStack() as stack:
             for _ in range(MAX_IN_FLIGHT + 20):
                 stack.enter_context(connected(url)).sendall(GET % b"/api/v1/groups")
-            deadline = time.monotonic() + 30
-            while agent.asked < MAX_THREADS and time.monotonic() < deadline:
-                time.sleep(0.01)
+            until(lambda: agent.asked >= MAX_THREADS, 30)
         # Who is answered now came after those that went, which the server has seen by then.
         for _ in range(3):
             assert httpx.get(url + "/healthz").status_code == 200
