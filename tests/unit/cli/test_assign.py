@@ -363,12 +363,6 @@ def test_wrong_usage(arguments: list[str], expected: str) -> None:
     assert expected in " ".join(result.stderr.split())
 
 
-def test_no_such_group(payments: Path) -> None:
-    result = kshadow("assign", "payment", "--from", payments)
-    assert result.exit_code == 1
-    assert "did you mean 'payments'?" in result.stderr
-
-
 def test_a_source_in_the_environment_hides_no_file(payments: Path, tmp_path: Path) -> None:
     path = ndjson(tmp_path / "problems.ndjson", json.dumps(PROBLEM))
     env = {"KSHADOW_FROM": str(payments)}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
 
+from tests.answering import answering_bytes
 from tests.unit.cli.hostile import raw
 from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.cli.test_agent import answering
@@ -126,30 +125,13 @@ def test_a_redirection_is_not_followed(directory: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         location = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/"
         head = f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        with serving_once(head.encode()) as url:
+        with answering_bytes(head.encode()) as port:
             file = ("--agent-password-file", directory / "password")
-            code, said = groups(url, "--agent-user", "alice", *file)
+            code, said = groups(f"http://127.0.0.1:{port}", "--agent-user", "alice", *file)
             assert (code, "answered 302 Found" in said) == (3, True)
         elsewhere.settimeout(0.2)
         with pytest.raises(TimeoutError):
             elsewhere.accept()
-
-
-@contextmanager
-def serving_once(answer: bytes) -> Iterator[str]:
-    """A server for one request."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(10_000)
-                connection.sendall(answer)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join()
 
 
 WRONG = [

@@ -85,7 +85,7 @@ def test_an_empty_group_and_its_anomalies() -> None:
     assert kshadow("groups", "--from", "-", stdin="").stderr == "no groups\n"
 
 
-@pytest.mark.parametrize("command", ["describe", "members"])
+@pytest.mark.parametrize("command", ["describe", "members", "lag", "timeline", "explain", "assign", "whatif"])
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_an_unknown_group(command: str, output: str) -> None:
     near = kshadow(command, "pricing-pol", "--from", SEGMENTS, "-o", output)

@@ -123,9 +123,3 @@ def test_what_is_no_lag_is_none() -> None:
 def test_tasks_are_no_partitions() -> None:
     form = {"group_type": "connect", "members": [{"member_id": "m", "assignment": {"c": [0]}}], "offsets": []}
     assert lag_rows(form) == []
-
-
-def test_no_such_group() -> None:
-    result = kshadow("lag", "pricing-pol", "--from", SEGMENTS)
-    assert result.exit_code == 1
-    assert "did you mean 'pricing-poll'?" in result.stderr

@@ -12,7 +12,7 @@ from agent.cli.text import iso_time
 from agent.core.records import RecordBatch
 from agent.kafka.source.segments import discover
 from tests.unit.cli.hostile import BOLD as BOLDED
-from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines, ndjson, on_terminal
 from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
 from tests.unit.core.wire.vectors import CAPTURE, needs
@@ -142,13 +142,6 @@ def test_a_group_that_is_gone_has_a_story_still(path: object) -> None:
     assert kshadow("describe", "feeds-del", "--from", path).exit_code == 1
 
 
-@pytest.mark.parametrize("command", ["timeline", "explain"])
-def test_an_unknown_group(command: str) -> None:
-    result = kshadow(command, "fraud-84", "--from", SEGMENTS)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"Error: no group 'fraud-84' in {SEGMENTS}; did you mean 'fraud-848'?\n"
-
-
 def test_no_findings() -> None:
     for output, said in zip(FORMATS, ("", "[]\n", "", "[]\n"), strict=True):
         result = kshadow("findings", "--from", SEGMENTS, "-o", output, "--analyzer", "autoscaler_storm")
@@ -257,8 +250,7 @@ def test_records_without_timestamps_are_told_without_times(tmp_path: Path) -> No
     log = b.Log()
     for step in steps:
         log.add(step)
-    path = tmp_path / "plain.ndjson"
-    path.write_text("".join(f'{{"key":"{it.key.hex()}","value":"{it.value.hex()}"}}\n' for it in log.records))
+    path = ndjson(tmp_path / "plain.ndjson", *(line(it.key, it.value) for it in log.records))
     name = log.records[0].key[4:].decode()
     for more in ((), ("--full",)):
         told = kshadow("explain", name, "--from", path, *more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from click.testing import Result
 
 from agent.cli.text import iso_time
 from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
+from agent.kafka.writer.ndjson import write_lines
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.serving.rollouts import find_rollouts
@@ -31,19 +33,9 @@ SEED = 411
 
 @cache
 def log(story: str) -> str:
-    return "".join(
-        json.dumps(
-            {
-                "partition": it.partition,
-                "offset": it.offset,
-                "timestamp": it.timestamp_ms,
-                "key": None if it.key is None else it.key.hex(),
-                "value": None if it.value is None else it.value.hex(),
-            }
-        )
-        + "\n"
-        for it in records(STORIES[story], SEED)
-    )
+    out = BytesIO()
+    write_lines(records(STORIES[story], SEED), out)
+    return out.getvalue().decode()
 
 
 def verdict(story: str, *options: object, group: str = GROUP) -> Result:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.kafka.writer.ndjson import write_ndjson
 from agent.simulation.whatif.changes import CHANGES
 from tests.unit.cli.hostile import BOLD
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
@@ -18,17 +19,7 @@ from tests.unit.simulation.whatif.test_comparison import crashes
 
 def written(path: Path, history: History) -> Path:
     """The history as a file."""
-    rows = (
-        {
-            "partition": it.partition,
-            "offset": it.offset,
-            "timestamp": it.timestamp_ms,
-            "key": it.key.hex() if it.key is not None else None,
-            "value": None if it.value is None else it.value.hex(),
-        }
-        for it in history.records
-    )
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="ascii")
+    write_ndjson(history.records, path)
     return path
 
 
@@ -201,12 +192,6 @@ def test_an_assignor_that_the_model_lacks(restarts: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("agent.simulation.whatif.calibrated_replay.ASSIGNORS", {})
     result = kshadow("whatif", "orders", "--from", restarts)
     assert (result.exit_code, result.stderr) == (1, "Error: 'orders': the model has no assignor range\n")
-
-
-def test_no_such_group() -> None:
-    result = kshadow("whatif", "pricing-pole", "--from", SEGMENTS)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "did you mean 'pricing-poll'?" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from agent.core.events.events import Event
 from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
+from agent.kafka.writer.ndjson import write_ndjson
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.reading import HistoryUnreadable, samples_in
@@ -115,17 +116,7 @@ def test_a_directory_without_files_and_a_file_that_is_not_there(tmp_path: Path) 
 
 
 def as_lines(log: Log, path: Path) -> Path:
-    records = (
-        {
-            "partition": it.partition,
-            "offset": it.offset,
-            "timestamp": it.timestamp_ms,
-            "key": it.key and it.key.hex(),
-            "value": it.value and it.value.hex(),
-        }
-        for it in log.records
-    )
-    path.write_text("".join(json.dumps(it) + "\n" for it in records), encoding="utf-8")
+    write_ndjson(log.records, path)
     return path
 
 
