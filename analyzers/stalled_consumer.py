@@ -100,15 +100,7 @@ class StalledConsumer(Analyzer):
             "_recommits": bool,
             "_members_ms": int | None,
             "_owned_ms": int,
-        },
-        until={
-            7: {
-                "_tracks": Annotated[dict[TopicPartition, PartitionTrack], ORDERED],
-                "_set_aside": dict[TopicPartition, PartitionTrack],
-                "_back": dict[TopicPartition, PartitionTrack],
-                "_progress": dict[TopicPartition, ProgressTrack],
-            }
-        },
+        }
     )
 
     name = "stalled_consumer"
@@ -175,10 +167,7 @@ class StalledConsumer(Analyzer):
         self._owned_ms = 0
 
     def after_restore(self) -> None:
-        """What images of versions before have as objects."""
-        self._back = dict.fromkeys(self._back)
-        set_aside: dict[TopicPartition, bytes | PartitionTrack] = {**self._set_aside}
-        self._set_aside = {slot: it if isinstance(it, bytes) else packed(it) for slot, it in set_aside.items()}
+        """What is not kept is found again at the next look."""
         self._first_ms = self._away_ms = None
 
     # As snapshots have them.
@@ -188,7 +177,7 @@ class StalledConsumer(Analyzer):
         return self._partition_tracks.as_bytes()
 
     @_tracks.setter
-    def _tracks(self, tracks: Mapping[TopicPartition, bytes | PartitionTrack]) -> None:
+    def _tracks(self, tracks: Mapping[TopicPartition, bytes]) -> None:
         self._partition_tracks = TracksByPosition(PartitionTrack)
         self._partition_tracks.keep_bytes(tracks)
 
@@ -197,7 +186,7 @@ class StalledConsumer(Analyzer):
         return self._progress_tracks.as_bytes()
 
     @_progress.setter
-    def _progress(self, tracks: Mapping[TopicPartition, bytes | ProgressTrack]) -> None:
+    def _progress(self, tracks: Mapping[TopicPartition, bytes]) -> None:
         self._progress_tracks = TracksByPosition(ProgressTrack)
         self._progress_tracks.keep_bytes(tracks)
 

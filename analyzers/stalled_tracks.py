@@ -73,7 +73,7 @@ class TracksByPosition(Generic[Track]):
             return {slot: packed(track) for slot, track in self._opened.items()}
         return dict(zip(self._slots, map(bytes, _each(_unpacked(self._block))), strict=True))
 
-    def keep_bytes(self, tracks: Mapping[TopicPartition, bytes | Track]) -> None:
-        """Have those of which these are the bytes; or, in images of version 7 and before, the tracks."""
-        raw = [msgspec.Raw(it) if isinstance(it, bytes) else it for it in tracks.values()]
+    def keep_bytes(self, tracks: Mapping[TopicPartition, bytes]) -> None:
+        """Have those of which these are the bytes."""
+        raw = [msgspec.Raw(it) for it in tracks.values()]
         self._slots, self._block, self._opened = tuple(tracks), _block_of(raw), None

@@ -27,17 +27,11 @@ class StateFields(dict[str, Any]):
 
     `packed`: the type of a compact form, where attribute by attribute would be too slow or too large. The class then
     has `pack_state(self)`, which gives that form, and a class method `from_state(packed)`, which reads it.
-
-    `until`: by the last version of the image format in which some fields had other types, these; `after_restore()`
-    takes either.
     """
 
-    def __init__(
-        self, fields: Mapping[str, Any], *, packed: Any = None, until: Mapping[int, Mapping[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, fields: Mapping[str, Any], *, packed: Any = None) -> None:
         super().__init__(fields)
         self.packed = packed
-        self.until = until or {}
 
 
 class MaxLength(NamedTuple):

@@ -8,7 +8,6 @@ the batch was planned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 from pyspark.sql import SparkSession
@@ -98,12 +97,4 @@ class ClusterFindings:
         return f"{self._directory}/{batch_id}"
 
 
-def _with_whole_loads(before: Any) -> Any:
-    """Windows were (end, records, group, its commits, offset)."""
-    for note in before["loads"]:
-        note["windows"] = [(end_ms, load, offset) for end_ms, *load, offset in note["windows"]]
-    return before
-
-
-STATE = StateFormat("findings of the cluster", FindingsState, version=3, migrations={3: _with_whole_loads})
-"""Version 2: with a head. Version 3: loads tell of records whose timestamps are ahead."""
+STATE = StateFormat("findings of the cluster", FindingsState, version=3)

@@ -102,9 +102,8 @@ class GroupState(Struct):
         return self.next_ms() is None and not self.rollup.firing and self.rollup.phase is None
 
 
-GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=STATE_VERSION, migrations={})
-"""Version 2: with a head. 3: what is not known is counted; what an older version had already summed up of windows and
-episodes that are open still counts as known. 4: what looks showed is known by its id for a day."""
+GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=STATE_VERSION)
+"""Version 4: what looks showed is known by its id for a day."""
 
 
 def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:

@@ -26,7 +26,7 @@ from agent.core.state_fields import StateFields
 from agent.persistence.snapshot import third_party_state
 from agent.persistence.snapshot.codec import Form, Forms, Packing, Unpacking, generic
 from agent.persistence.snapshot.errors import MALFORMED
-from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, APART_SINCE, FORMAT
+from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, FORMAT
 
 log = logging.getLogger("kshadow")
 
@@ -118,17 +118,14 @@ class AnalyzerStates:
         runs = (generic(tuple, closed.plain | None, form.plain) | bool for _, form in stored)
         layouts = "".join(f"{it.name}:{form.layout};" for it, form in stored)
         watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
-        group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(()))
-        if forms.version >= APART_SINCE:
-            # Half of a start was to put these together. They stay as bytes until they are asked for.
-            self._group, self._consumption = group, forms.of(Consumption)
-            self._decode_consumption = msgspec.msgpack.Decoder(self._consumption.plain).decode
-            self._decode_runs = msgspec.msgpack.Decoder(watches.plain).decode
-            plain = generic(tuple, msgspec.Raw, int | None, str, msgspec.Raw)
-            group = Form(plain, group.layout, self._pack_group)
-        groups = forms.mapping(dict, str, group)
-        if forms.version >= APART_SINCE:
-            groups = groups._replace(unpack=self._unpack_groups)
+        self._group = forms.of_class(GroupAnalyzers, special={"watches": watches})
+        # Half of a start was to put these together. They stay as bytes until they are asked for.
+        self._consumption = forms.of(Consumption)
+        self._decode_consumption = msgspec.msgpack.Decoder(self._consumption.plain).decode
+        self._decode_runs = msgspec.msgpack.Decoder(watches.plain).decode
+        plain = generic(tuple, msgspec.Raw, int | None, str, msgspec.Raw)
+        groups = forms.mapping(dict, str, Form(plain, self._group.layout, self._pack_group))
+        groups = groups._replace(unpack=self._unpack_groups)
         self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
         self.settings = ";".join(settings_text(it.name, it.settings) for it, _ in stored)
 

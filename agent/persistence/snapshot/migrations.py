@@ -5,8 +5,7 @@ the new number in `MIGRATIONS` what changed. Images of every version since `OLDE
 declarations of that version are derived by undoing the changes. `tests/unit/persistence/snapshot` holds an image and
 the layout of each version, and fails where a declaration changed without a version.
 
-A field that has another type now: raise `FORMAT`, and say in the class's declaration until which version it had
-which.
+A field that has another type now takes another name.
 
 A new analyzer: raise `FORMAT`, and say in `ANALYZERS_SINCE` that it came with it.
 
@@ -18,20 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agent.core.diagnosis.api import PartitionLoad
-from agent.core.diagnosis.engine import PartitionDiagnosis, RecordsAhead
-from agent.core.events.counts import PartitionCounts
-from agent.core.inference.origin_evidence import PartitionOrigins
-from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
+from agent.core.shadow.kip848 import ShareGroup
 from agent.core.shadow.mirror import PartitionMirror
-from agent.core.shadow.sampled_mirror import SampledMirror
-from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 
 FORMAT = 13
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
-OLDEST_FORMAT = 3
+OLDEST_FORMAT = 12
 """Images of versions before are refused. To be raised where a change cannot be told by the table below."""
 
 
@@ -45,21 +38,6 @@ class Added(NamedTuple):
 
 
 MIGRATIONS: dict[int, Sequence[Added]] = {
-    4: (Added(PartitionDiagnosis, "ahead", RecordsAhead),),
-    5: (
-        Added(PartitionMirror, "origins", PartitionOrigins),
-        Added(SampledMirror, "origins", PartitionOrigins),
-        Added(PartitionCounts, "origins", dict),
-        Added(GroupView, "origins", lambda: None),
-    ),
-    7: (
-        Added(PartitionDiagnosis, "_window_ahead", RecordsAhead),
-        Added(PartitionLoad, "records_ahead", int),
-        Added(PartitionLoad, "farthest_ahead_ms", int),
-    ),
-    9: tuple(Added(group, "_topics_hash", int) for group in (ConsumerGroup, ShareGroup, StreamsGroup)),
-    10: (Added(GroupView, "offsets_seen_ms", lambda: None),),
-    12: (Added(StreamsGroup, "_sources", dict),),
     13: (
         Added(PartitionMirror, "_leader_epoch", lambda: -1),
         Added(PartitionMirror, "_newest_ms", lambda: -1),
@@ -69,10 +47,6 @@ MIGRATIONS: dict[int, Sequence[Added]] = {
     ),
 }
 """By the version that they came with: what changed since the version before."""
-
-APART_SINCE = 11
-"""Since this version objects that the analyzers of a group share are numbered for each group, and so a group can be
-read by itself."""
 
 ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6, "timestamps_ahead": 7}
 """By the name of an analyzer that images of some version before do not have: the first that has it. It begins anew
@@ -90,9 +64,6 @@ class StoredFields(NamedTuple):
 def stored_fields(cls: type, declared: StateFields, version: int) -> StoredFields:
     """The fields of a class that declares these now."""
     fields = dict(declared)
-    for last in sorted(declared.until, reverse=True):
-        if version <= last:
-            fields |= declared.until[last]
     added: list[tuple[str, Callable[[], Any]]] = []
     for number in range(FORMAT, version, -1):
         for change in MIGRATIONS.get(number, ()):

@@ -101,9 +101,3 @@ def test_a_state_of_another_format_is_refused_as_such(
         file.write_bytes(STATE.encode(msgspec.structs.replace(state, image=image)))
         with pytest.raises(StateRefused, match=f"findings of the cluster: expected a snapshot.*, got .*{came}"):
             ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)
-    # As the first release wrote it.
-    first_form = msgspec.to_builtins(state, builtin_types=(bytes,))
-    for note in first_form["loads"]:
-        note["windows"] = [(end_ms, *load[:3], offset) for end_ms, load, offset in note["windows"]]
-    file.write_bytes(msgspec.msgpack.encode(first_form))
-    ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)

@@ -59,12 +59,6 @@ def test_what_is_not_given_back_is_not_changed() -> None:
     assert kept.read() == {SLOTS[0]: track_at(5)}
 
 
-def test_tracks_that_images_have_as_objects() -> None:
-    kept = TracksByPosition(PartitionTrack)
-    kept.keep_bytes({SLOTS[0]: track_at(5), SLOTS[1]: packed(track_at(6))})
-    assert kept.read() == {SLOTS[0]: track_at(5), SLOTS[1]: track_at(6)}
-
-
 def test_bytes_that_are_no_track() -> None:
     kept = TracksByPosition(PartitionTrack)
     kept.keep_bytes({SLOTS[0]: packed([1])})
