@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
 from functools import partial
-from itertools import compress
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from agent.core.state_fields import StateFields
 from agent.persistence.snapshot import third_party_state
 from agent.persistence.snapshot.codec import Form, Forms, Packing, Unpacking, generic
 from agent.persistence.snapshot.errors import MALFORMED
-from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, FORMAT
+from agent.persistence.snapshot.migrations import FORMAT
 
 log = logging.getLogger("kshadow")
 
@@ -96,11 +95,6 @@ def hysteresis_form(forms: Forms, settings: Settings) -> Form:
     return forms.of_class(Hysteresis, make=lambda: Hysteresis(times.open_after_ms, times.close_after_ms))
 
 
-def is_stored(analyzer: Analyzer | ClusterAnalyzer, version: int) -> bool:
-    """Whether images of a version have an analyzer."""
-    return ANALYZERS_SINCE.get(analyzer.name, version) <= version
-
-
 class AnalyzerStates:
     """Writes and reads what the analyzers that run know of the groups of one partition."""
 
@@ -108,15 +102,13 @@ class AnalyzerStates:
         new = [make() for make in makes]
         self._makes = makes
         self._classes = [type(it) for it in new]
-        self._is_stored = [is_stored(it, forms.version) for it in new]
         self._analyzers = [analyzer_form(forms, it, make) for it, make in zip(new, makes, strict=True)]
         self._hysteresis = [hysteresis_form(forms, it.settings) for it in new]
         closed = forms.of_class(Hysteresis)
         self._closed = closed.pack(Hysteresis(0, 0), Packing()) if forms.version == FORMAT else None
         # By analyzer: hysteresis and state; True: as new, False: dropped.
-        stored = [*compress(zip(new, self._analyzers, strict=True), self._is_stored)]
-        runs = (generic(tuple, closed.plain | None, form.plain) | bool for _, form in stored)
-        layouts = "".join(f"{it.name}:{form.layout};" for it, form in stored)
+        runs = (generic(tuple, closed.plain | None, form.plain) | bool for form in self._analyzers)
+        layouts = "".join(f"{it.name}:{form.layout};" for it, form in zip(new, self._analyzers, strict=True))
         watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
         self._group = forms.of_class(GroupAnalyzers, special={"watches": watches})
         # Half of a start was to put these together. They stay as bytes until they are asked for.
@@ -127,7 +119,7 @@ class AnalyzerStates:
         groups = forms.mapping(dict, str, Form(plain, self._group.layout, self._pack_group))
         groups = groups._replace(unpack=self._unpack_groups)
         self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
-        self.settings = ";".join(settings_text(it.name, it.settings) for it, _ in stored)
+        self.settings = ";".join(settings_text(it.name, it.settings) for it in new)
 
     def _pack_group(self, it: GroupAnalyzers, to: Packing) -> Any:
         # Nothing is shared between groups: so that one can be read without those before it.
@@ -172,11 +164,8 @@ class AnalyzerStates:
 
     def _unpack_runs(self, plain: Any, by: Unpacking) -> tuple[AnalyzerRun, ...]:
         out: list[AnalyzerRun] = []
-        left = iter(plain)
-        for make, analyzer, hysteresis, is_stored in zip(
-            self._makes, self._analyzers, self._hysteresis, self._is_stored, strict=True
-        ):
-            packed = next(left) if is_stored else True
+        forms = zip(self._makes, self._analyzers, self._hysteresis, strict=True)
+        for (make, analyzer, hysteresis), packed in zip(forms, plain, strict=True):
             if packed is False:
                 continue
             finding, state = (None, None) if packed is True else packed

@@ -16,7 +16,6 @@ import msgspec
 
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, PartitionDiagnosis
-from agent.core.diagnosis.hysteresis import Hysteresis
 from agent.core.events.counts import PartitionCounts
 from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.inference.external_evidence import EvidenceSource
@@ -28,7 +27,6 @@ from agent.persistence.snapshot.analyzer_state import (
     AnalyzerStates,
     analyzer_form,
     hysteresis_form,
-    is_stored,
     settings_text,
 )
 from agent.persistence.snapshot.codec import Packing, Unpacking, forms_of, generic, row_maker
@@ -63,13 +61,13 @@ class _Version:
         self.mirror = forms.of_class(mirror_class)
         self.analyzers = AnalyzerStates(forms, selection.makes)
         self.counts, self.recent = forms.of(PartitionCounts), forms.of(PartitionRecentEvents)
-        stored = [it for it in selection.cluster_analyzers if is_stored(it, version)]
-        makes = [partial(type(it), it.settings) for it in stored]
+        chosen = selection.cluster_analyzers
+        makes = [partial(type(it), it.settings) for it in chosen]
         self.cluster_analyzers = {
             it.name: (analyzer_form(forms, make(), make), hysteresis_form(forms, it.settings))
-            for it, make in zip(stored, makes, strict=True)
+            for it, make in zip(chosen, makes, strict=True)
         }
-        self.settings = [self.analyzers.settings, *(settings_text(it.name, it.settings) for it in stored)]
+        self.settings = [self.analyzers.settings, *(settings_text(it.name, it.settings) for it in chosen)]
         runs = [
             generic(tuple, hysteresis.plain, it.plain) | None for it, hysteresis in self.cluster_analyzers.values()
         ]
@@ -189,18 +187,14 @@ class ImageCodec:
         try:
             tables, ((states, offsets, judged_until_ms), counts, recent) = forms.decode_cluster(image)
             by = _unpacking(tables)
-            watches = {
-                name: None if state is None else (form.unpack(state[1], by), hysteresis.unpack(state[0], by))
-                for (name, (form, hysteresis)), state in zip(forms.cluster_analyzers.items(), states, strict=True)
-            }
+            watches = [
+                None if state is None else (form.unpack(state[1], by), hysteresis.unpack(state[0], by))
+                for (form, hysteresis), state in zip(forms.cluster_analyzers.values(), states, strict=True)
+            ]
             told = forms.counts.unpack(counts, by), forms.recent.unpack(recent, by)
         except MALFORMED as error:
             raise _corrupt(error) from error
-        # One that the version does not have begins anew.
-        new = {
-            it.name: (type(it)(it.settings), Hysteresis.of(it.settings)) for it in self._selection.cluster_analyzers
-        }
-        diagnosis.watches = [it for it in (new | watches).values() if it is not None]
+        diagnosis.watches = [it for it in watches if it is not None]
         diagnosis.offsets, diagnosis.judged_until_ms = offsets, judged_until_ms
         return told
 

@@ -5,16 +5,15 @@ the new number in `MIGRATIONS` what changed. Images of every version since `OLDE
 declarations of that version are derived by undoing the changes. `tests/unit/persistence/snapshot` holds an image and
 the layout of each version, and fails where a declaration changed without a version.
 
-A field that has another type now takes another name.
-
-A new analyzer: raise `FORMAT`, and say in `ANALYZERS_SINCE` that it came with it.
+A field that has another type now takes another name. Images of before an analyzer came are refused, as those of other
+analyzers are.
 
 Needs no entry: a class that is renamed or moved, an enum with one more value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from agent.core.shadow.kip848 import ShareGroup
@@ -47,10 +46,6 @@ MIGRATIONS: dict[int, Sequence[Added]] = {
     ),
 }
 """By the version that they came with: what changed since the version before."""
-
-ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6, "timestamps_ahead": 7}
-"""By the name of an analyzer that images of some version before do not have: the first that has it. It begins anew
-then."""
 
 
 class StoredFields(NamedTuple):
