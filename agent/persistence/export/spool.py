@@ -117,7 +117,6 @@ class Spool:
             raise SpoolUnusable(f"spool {directory}: expected a directory to write to: {error}") from error
         try:
             self._open()
-            self._take_segments()
             sync_directory(directory)
         except (OSError, sqlite3.Error) as error:
             os.close(self._lock)
@@ -362,19 +361,6 @@ class Spool:
         self.wanted = self._given = wanted
         self._end, self._is_damaged = end, False
 
-    def _take_segments(self) -> None:
-        """Take over what a release before SQLite left: files of events, and in `cursor` the sequence wanted next."""
-        cursor = self._directory / "cursor"
-        for path in sorted(self._directory.glob("*.spool")):
-            with suppress(OSError, ValueError, IndexError):
-                self.wanted = self._given = max(self.wanted, int(cursor.read_bytes().split()[0]))
-            rows = [(at, crc32(it), it) for at, it in _segment_events(path.read_bytes()) if at >= self.wanted]
-            if rows and not self._write(_INSERT, rows, rows[-1][0] + 1):
-                raise sqlite3.OperationalError(f"{self.error}, taking over {path.name} of an earlier release")
-            log.info("spool %s: took over %d events from %s of an earlier release", self._directory, len(rows), path)
-            path.unlink()
-        cursor.unlink(missing_ok=True)
-
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which file is there, whatever its name: inode and device; None where none is."""
@@ -383,16 +369,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_ino, found.st_dev
-
-
-def _segment_events(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Sequence and payload of the whole records of a segment: mark(4) length(4) crc32(4) sequence(8) payload."""
-    at = 0
-    while (at := data.find(b"\xf5KR\xfa", at)) >= 0:
-        start, size = at + 20, int.from_bytes(data[at + 4 : at + 8], "big")
-        payload = data[start : start + size]
-        if crc32(payload, crc32(data[at + 12 : start])) == int.from_bytes(data[at + 8 : at + 12], "big"):
-            yield int.from_bytes(data[at + 12 : start], "big"), payload
-            at = start + size
-        else:
-            at += 1

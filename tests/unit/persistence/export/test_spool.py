@@ -1,4 +1,4 @@
-"""The spool: order, what a crash leaves, a full disk, damage, what an earlier release left."""
+"""The spool: order, what a crash leaves, a full disk, damage."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import resource
 import shutil
 import sqlite3
-import struct
 import tempfile
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -303,25 +301,6 @@ def test_who_took_the_directory_meanwhile_has_it(tmp_path: Path) -> None:
     assert drained(other) == payloads(0, 3)
     other.close()
     spool.close()
-
-
-def test_what_an_earlier_release_left_is_taken_over(tmp_path: Path) -> None:
-    def record(sequence: int, payload: bytes) -> bytes:
-        number = struct.pack(">Q", sequence)
-        return b"\xf5KR\xfa" + struct.pack(">II", len(payload), crc32(payload, crc32(number))) + number + payload
-
-    for first in (0, 20):
-        rows = b"".join(record(first + number, it) for number, it in enumerate(payloads(first, 20)))
-        (tmp_path / f"{first:020d}.spool").write_bytes(b"KSPOOL\0\x01" + rows)
-    torn = tmp_path / f"{20:020d}.spool"
-    torn.write_bytes(torn.read_bytes()[:-1])
-    (tmp_path / "cursor").write_bytes(b"7 %08x\n" % crc32(b"7"))
-    spool = open_spool(tmp_path)
-    assert (spool.start, spool.end) == (7, 39)
-    assert drained(spool) == payloads(7, 32)
-    assert spool.lost == 0
-    spool.close()
-    assert {it.name for it in tmp_path.iterdir()} == {"lock", "spool.sqlite"}
 
 
 def test_its_log_stays_small(tmp_path: Path) -> None:
