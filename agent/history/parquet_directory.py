@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import socket
 import time
@@ -68,8 +67,6 @@ _BELOW = "_scratch"
 _ALIVE = ".alive"
 """A file beside such a directory, locked by its process."""
 _POLL_S = 0.05
-_OLD_NUMBER = re.compile(r"-\d{5}")
-"""Releases before the commit wrote `<label>-00000.parquet`: such a file is of the label, and replaced with it."""
 
 
 def is_among_files(place: Path, directory: Path) -> bool:
@@ -84,11 +81,6 @@ class DataFile(NamedTuple):
     date: str | None
     label: str
     path: Path
-
-    def is_of(self, label: str) -> bool:
-        """Whether it was written under that label."""
-        rest = self.label.removeprefix(label) if self.label.startswith(label) else None
-        return rest == "" or (rest is not None and _OLD_NUMBER.fullmatch(rest) is not None)
 
 
 Replaces = Callable[[DataFile], bool]
@@ -396,7 +388,7 @@ class Lease(NamedTuple):
         `CommitFailed` where staging is not there, or has several files of one day.
         """
         directory = self.directory
-        replaces = replaces or (lambda file: file.is_of(label))
+        replaces = replaces or (lambda file: file.label == label)
         if not staging.is_dir():
             raise CommitFailed(f"{staging}: expected what was staged, it is not there")
         with directory._locked(fcntl.LOCK_EX):

@@ -84,17 +84,6 @@ def test_days_go_over_to_another_label(directory: ParquetDirectory) -> None:
     assert [file.label for file in directory.files(first=DAYS[0], last=DAYS[1])] == ["rollup"] * 2
 
 
-def test_names_of_releases_before_belong_to_the_label(directory: ParquetDirectory) -> None:
-    for name in ("batch-1-00000", "batch-1-00001", "batch-10-00000", "batch-1-x"):
-        stage(directory.root / name, 1, DAYS[:1])
-        (directory.root / f"date={DAYS[0]}").mkdir(exist_ok=True)
-        next((directory.root / name).rglob("*.parquet")).rename(
-            directory.root / f"date={DAYS[0]}" / f"{name}.parquet"
-        )
-    write(directory, "batch-1", 2, DAYS[:1])
-    assert {it.label for it in directory.files()} == {"batch-1", "batch-1-x", "batch-10-00000"}
-
-
 def test_all_tables_in_one_commit(tmp_path: Path) -> None:
     both = ParquetDirectory(tmp_path, ("groups", "causes"))
     write(both, "rollup", 1)
