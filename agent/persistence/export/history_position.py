@@ -50,8 +50,7 @@ def decode_position(data: bytes, log: PartitionLog) -> ReplayPosition:
     next_offset, clock_ms = record.get("next_offset"), record.get("clock_ms")
     if type(next_offset) is not int or type(clock_ms) is not int:
         raise PositionRefused(f"expected numbers, got {next_offset!r} and {clock_ms!r}")
-    # A digit that a disk got wrong would pass for another position, and events before it would never be told. The
-    # releases before wrote no sum.
-    if (crc32 := record.pop("crc32", None)) is not None and crc32 != (expected_crc32 := zlib.crc32(_encoded(record))):
+    # A digit that a disk got wrong would pass for another position, and events before it would never be told.
+    if (crc32 := record.pop("crc32", None)) != (expected_crc32 := zlib.crc32(_encoded(record))):
         raise PositionRefused(f"expected CRC {expected_crc32}, got {crc32!r}: it is damaged")
     return ReplayPosition(next_offset, clock_ms)

@@ -36,23 +36,14 @@ def test_it_is_read_as_it_was_stored(log: PartitionLog) -> None:
     assert len(encode_position(AT, log)) < 170
 
 
-def test_one_without_a_sum_is_read() -> None:
-    fields = json.loads(encode_position(AT, LOG))
-    del fields["crc32"]
-    assert decode_position(json.dumps(fields).encode(), LOG) == AT
-
-
 @given(st.data())
 def test_a_byte_that_changed_makes_no_other_position(data: st.DataObject) -> None:
     whole = encode_position(AT, LOG)
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = bytearray(whole)
     damaged[at] ^= data.draw(st.integers(1, 255))
-    try:
-        found = decode_position(bytes(damaged), LOG)
-    except PositionRefused:
-        return
-    assert found == AT, "only the name of the sum changed"
+    with pytest.raises(PositionRefused):
+        decode_position(bytes(damaged), LOG)
 
 
 @pytest.mark.parametrize(
