@@ -17,6 +17,8 @@ COMMITS_S, MEMBERS_S, IDLE_S = 0.5, 10.0, 15.0
 of which no state tells a rebalance; at the members of a classic group that rests; at the commits of one without."""
 HOT_S = 120.0
 """For how long after a rebalance a group's commits are looked at before those of others: it may well come again."""
+OTHERS_SHARE = 0.25
+"""Of the requests, what is for the others while groups move: those may prepare a rebalance for minutes."""
 LEAST_SUSPENDED_S, SUSPENDED_S = 5.0, 600.0
 """How long a group that cannot be asked for (no right, or the brokers know no such question of it) is left alone: at
 first, and at the most, as each refusal doubles it."""
@@ -108,6 +110,8 @@ class LookScheduler:
             self._idle,
         )
         self._turn = 0
+        self._owed = 0.0
+        """Requests that are due to the others, for those that went to groups that move."""
 
     def set_groups(self, groups: Mapping[str, GroupTraits]) -> None:
         """The groups there are now."""
@@ -189,10 +193,19 @@ class LookScheduler:
 
     def _next(self, now: float, busy: Collection[str]) -> Question | None:
         due = [(at, group) for group, at in self._urgent.items() if at <= now and group not in busy]
-        if due:
-            _, group = min(due)
-            self._urgent[group] = now + MOVING_S
-            return Question(Kind.LOOK, group)
+        if not due or self._owed >= COSTS[Kind.OFFSETS]:
+            other = self._next_other(now, busy)
+            self._owed = 0.0 if other is None else max(self._owed - self.cost(other), 0.0)
+            if other is not None or not due:
+                return other
+        _, group = min(due)
+        self._urgent[group] = now + MOVING_S
+        question = Question(Kind.LOOK, group)
+        self._owed += self.cost(question) * OTHERS_SHARE / (1 - OTHERS_SHARE)
+        return question
+
+    def _next_other(self, now: float, busy: Collection[str]) -> Question | None:
+        """Of those that do not move, or were not looked at yet."""
         for group in self._new:
             if group not in busy:
                 del self._new[group]
@@ -200,8 +213,10 @@ class LookScheduler:
         hot = list(reversed(self._hot))
         for _ in self._turns:
             queue = self._turns[self._turn % len(self._turns)]
+            # Each second time: many that rebalance again and again would leave nothing for the others.
+            is_for_hot = queue is self._commits and self._turn % 4 == 0
             self._turn += 1
-            group_or_none = queue.take(now, busy, hot if queue is self._commits else ())
+            group_or_none = queue.take(now, busy, hot if is_for_hot else ())
             if group_or_none is not None:
                 return Question(queue.kind, group_or_none)
         return None

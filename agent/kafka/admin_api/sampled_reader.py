@@ -7,8 +7,8 @@ that moved since the last. The questions go through a process of their own (`chi
 - *Sweeps* ask which groups are rebalancing, one request to each broker whatever the number of groups.
 - *Lists* show all groups and their states: those that came, went, emptied, or reconcile.
 - *Looks* ask for members and committed offsets of one group. Groups that a sweep or list shows to move come first,
-  and again until their rebalance is told; then committed offsets, of groups that rebalanced lately and of others in
-  turn; then descriptions, which show what was missed.
+  and again until their rebalance is told, for three quarters of the budget; then committed offsets, of groups that
+  rebalanced lately and of others in turn; then descriptions, which show what was missed.
 
 Brokers leave groups and topics out of their answers that this client may not see, as if there were none. So what is
 missing in one is asked for by name before it is told to be gone; what may not be seen any more is forgotten

@@ -45,6 +45,38 @@ def test_groups_that_move_come_before_all_others_until_told() -> None:
     assert commits[0] == "g7", "its commits before those of others"
 
 
+def longest_unseen(it: LookScheduler, groups: list[str], moving: list[str], requests_per_s: float) -> float:
+    """For how many seconds of two minutes the commits of one of `groups` are not looked at, while others move."""
+    asked, longest, left = dict.fromkeys(groups, 0.0), 0.0, 0.0
+    for step in range(2_400):
+        now = 100 + step / 20
+        it.moved(moving, now)
+        left = min(left + requests_per_s / 20, requests_per_s)
+        if left < 1:
+            continue
+        for kind, group in ask(it, now, left):
+            left -= it.cost(Question(kind, group))
+            if group in asked and kind is not Kind.DESCRIBE:
+                longest, asked[group] = max(longest, now - max(asked[group], 100)), now
+    return max(longest, 220 - min(asked.values()))
+
+
+def test_groups_that_prepare_a_rebalance_for_minutes_leave_something_for_the_others() -> None:
+    """Those seemed to stand still while their topics went on: all had lag that grew."""
+    it = made(**{f"g{number}": BUSY for number in range(60)})
+    ask(it, 0.0, requests=1_000)
+    assert longest_unseen(it, [f"g{number}" for number in range(20, 60)], ["g0", "g1", "g2", "g3"], 50) < 30
+
+
+def test_groups_that_rebalance_again_and_again_leave_something_for_the_others() -> None:
+    it = made(**{f"g{number}": BUSY for number in range(60)})
+    ask(it, 0.0, requests=1_000)
+    it.moved([f"g{number}" for number in range(30)], 100.0)
+    for number in range(30):
+        it.settled(f"g{number}")
+    assert longest_unseen(it, [f"g{number}" for number in range(30, 60)], [], 50) < 30
+
+
 def test_the_budget_holds() -> None:
     it = made(**{f"g{number}": BUSY for number in range(100)})
     questions = ask(it, 0.0, requests=15)
