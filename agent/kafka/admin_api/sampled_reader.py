@@ -135,7 +135,7 @@ class _GroupStatus:
         """When it was seen to rebalance last, and at rest again, until its members were looked at."""
         self.positions: dict[tuple[str, int], FetchedOffset] | None = None
         self.has_offsets = self.is_described = self.is_done = False
-        """Which questions for it were answered once; and whether all were, or it was refused."""
+        """Which questions for it were answered once; and whether all were, it was refused, or nobody answers."""
 
     @property
     def traits(self) -> GroupTraits:
@@ -643,6 +643,7 @@ class SampledReader:
         elif now - status.unseen_since_s > STALE_S and not self._is_forgotten(group):
             self._forget(group, status, at_ms, now)
             self._unanswered.add(group)
+            status.is_done = True
             if len(self._unanswered) <= NAMES_LOGGED:
                 log.warning(
                     "group %r has not been seen for %.0f s, nothing is told of it until it is: "

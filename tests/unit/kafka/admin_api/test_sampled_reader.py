@@ -121,6 +121,26 @@ def test_a_group_that_comes_later_does_not_hide_the_others(monkeypatch: pytest.M
     assert (reader.caught_up, reader.pending) == (True, 1)
 
 
+def test_a_group_whose_coordinator_is_away_after_a_restart_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No group had metrics until that broker was back."""
+
+    class OneIsKnown(_NothingKnown):
+        def groups(self) -> dict[str, bool]:
+            return {"lost": True}
+
+    silent = {"lost": Refusal(AdminOutcome.TIMED_OUT, "no coordinator")}
+    look = {"descriptions": ANSWERS["describe"]["descriptions"] | silent}
+    look |= {"offsets": ANSWERS["offsets"]["offsets"] | silent}
+    monkeypatch.setattr(asking, "AdminProcess", lambda *given: _Process({"look": [look]}, *given))
+    monkeypatch.setattr(sampled_reader, "STALE_S", 0.5)
+    reader = SampledReader({}, OneIsKnown(), requests_per_s=1000)
+    reader.connect()
+    until(lambda: [reader.poll(0.05), reader.caught_up][-1], timeout_s=10)
+    assert reader.unanswered == 1
+
+
 def test_a_process_that_ends_as_it_asks_which_cluster_it_is_keeps_none_from_starting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
