@@ -66,6 +66,10 @@ _SNAPSHOTS_REFUSED = "snapshots refused (%s), what they hold is read from the be
 _POSITIONS_REFUSED = "history positions refused (%s), what the log shows is told again: %s"
 
 
+class _ReaderEnded(Exception):
+    """What is known is not kept: of the batch that the reader ended at it may be known by half."""
+
+
 class CheckpointReading(NamedTuple):
     """What is told of the snapshots: counts since the process began, and how it stands now."""
 
@@ -329,6 +333,8 @@ class Checkpointer(BackgroundThread):
         self._interval_s = interval_s
         self._writes = Counter({"ok": 0, "failed": 0})
         self._error: str | None = None
+        self._ended_by: BaseException | None = None
+        """What the reader ended by, if it did before its time."""
         self._said: set[str] = set()
         self._perhaps_gone: set[int] = set()
         """Partitions whose snapshots were stored before the store failed, or before it worked again: the directory or
@@ -348,6 +354,15 @@ class Checkpointer(BackgroundThread):
             self._ledger.store.close()
         # That of partitions that were given up before, too.
         return self._error is None
+
+    def reader_ended(self, why: BaseException) -> None:
+        """Half of a batch may be applied, of which nobody was told: nothing is kept any more, so that the next start
+        goes on from before it."""
+        self._ended_by = why
+
+    def _require_reader(self) -> None:
+        if self._ended_by is not None:
+            raise _ReaderEnded(f"the reader stopped, perhaps amid a batch: {self._ended_by!r}")
 
     def reading(self) -> CheckpointReading:
         """How it goes."""
@@ -386,6 +401,7 @@ class Checkpointer(BackgroundThread):
             return True
         with self._ledger.storing:
             try:
+                self._require_reader()
                 if is_last:
                     self._settle(all_of_them=True)
                 self._heed_missing(store)
@@ -399,7 +415,7 @@ class Checkpointer(BackgroundThread):
                 self._save(store, images)
                 if unwritable is not None:
                     raise unwritable
-            except (StoreError, UnwritableState) as error:
+            except (StoreError, UnwritableState, _ReaderEnded) as error:
                 self._writes["failed"] += 1
                 if is_last:
                     self._say_unsaved(partitions, error)
@@ -532,6 +548,7 @@ class Checkpointer(BackgroundThread):
         """Store those that can be. Raises the first `StoreError` then."""
         failed: StoreError | None = None
         for number, it in images.items():
+            self._require_reader()
             with self._replacing:
                 if it.log_id != self._ledger.log_id or it.cuts != self._cuts[number]:
                     # The topic was made anew meanwhile, or its log was cut: of what is there now it would tell a lie.

@@ -97,6 +97,8 @@ class ReaderLoop(BackgroundThread):
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
             self.ended_by = error
+            if self._parts.checkpointer is not None:
+                self._parts.checkpointer.reader_ended(error)
             log.exception("the reader stopped; the agent is blind")
 
     def _meanwhile(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -13,8 +14,9 @@ from agent.common import clock
 from agent.common.pacing import STOOD_STILL_S
 from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, LagSettings, ReadSettings
 from agent.core.diagnosis.api import Analyzer, Finding, FindingState, GroupContext, Verdict
+from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.record_time import UNKNOWN
-from agent.core.records import LogId
+from agent.core.records import LogId, RecordBatch
 from agent.core.shadow import mirror
 from agent.core.shadow.transitions import Transition
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, FetchedOffsets, ListedGroup, Refusal
@@ -22,12 +24,14 @@ from agent.kafka.admin_api.sampled_reader import STALE_S, SampledReader
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.kafka.source.progress import (
     GroupsBegunAnew,
+    LogBounds,
     PartitionCountChanged,
     PartitionProgress,
     ReaderNotice,
     TopicRecreated,
 )
 from agent.kafka.source.shared import SharedTopicReader
+from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
 from agent.runtime.queries import AgentQueries
@@ -91,6 +95,37 @@ def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPat
     loop.join(30)
     assert isinstance(loop.ended_by, MemoryError)
     assert not scrape.read().healthy
+
+
+def test_what_a_reader_that_died_has_applied_by_half_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The snapshot was ahead of the history: what the first half had told was never told."""
+    parts = build_parts(
+        AgentOptions(
+            conf={"bootstrap.servers": "127.0.0.1:1"}, open_store=lambda cluster_id: DirectoryStore(tmp_path)
+        )
+    )
+    log, keeper, replay = Log(), parts.checkpointer, parts.state.replay_batch
+    assert keeper is not None, "there is a store"
+    log.add(b.classic_group(1, b.member("m-1", {"t": [0]})))
+    log.add(b.classic_group(2))
+    batch = run_of(log.records)
+    keeper.restorer.restore(LogId("cluster", "topic"), {batch.partition: LogBounds(0, 2)})
+
+    def half(run: RecordBatch, *given: Any) -> list[DiagnosisOutput]:
+        replay(run.part(0, 1), *given)
+        raise MemoryError
+
+    monkeypatch.setattr(parts.state, "replay_batch", half)
+    monkeypatch.setattr(parts.reader, "poll", lambda timeout_s: [batch])
+    loop = ReaderLoop(parts, lambda: None)
+    loop.start()
+    loop.join(30)
+    assert parts.state.position(batch.partition).next_offset == 1
+    assert not keeper.finish(5)
+    assert not list(tmp_path.glob("partition-*"))
+    assert f"the state of partitions [{batch.partition}] is not saved" in caplog.messages[-1]
 
 
 def test_a_thread_that_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
