@@ -66,8 +66,8 @@ _SNAPSHOTS_REFUSED = "snapshots refused (%s), what they hold is read from the be
 _POSITIONS_REFUSED = "history positions refused (%s), what the log shows is told again: %s"
 
 
-class _ReaderEnded(Exception):
-    """What is known is not kept: of the batch that the reader ended at it may be known by half."""
+class _ReaderFailed(Exception):
+    """What is known is not kept: it may be known by half."""
 
 
 class CheckpointReading(NamedTuple):
@@ -333,8 +333,8 @@ class Checkpointer(BackgroundThread):
         self._interval_s = interval_s
         self._writes = Counter({"ok": 0, "failed": 0})
         self._error: str | None = None
-        self._ended_by: BaseException | None = None
-        """What the reader ended by, if it did before its time."""
+        self._failed_by: BaseException | None = None
+        """What the reader failed by as it applied what came."""
         self._said: set[str] = set()
         self._perhaps_gone: set[int] = set()
         """Partitions whose snapshots were stored before the store failed, or before it worked again: the directory or
@@ -355,14 +355,14 @@ class Checkpointer(BackgroundThread):
         # That of partitions that were given up before, too.
         return self._error is None
 
-    def reader_ended(self, why: BaseException) -> None:
-        """Half of a batch may be applied, of which nobody was told: nothing is kept any more, so that the next start
+    def reader_failed(self, why: BaseException) -> None:
+        """Half of what came may be applied, of which nobody was told: nothing is kept any more, so that the next start
         goes on from before it."""
-        self._ended_by = why
+        self._failed_by = why
 
-    def _require_reader(self) -> None:
-        if self._ended_by is not None:
-            raise _ReaderEnded(f"the reader stopped, perhaps amid a batch: {self._ended_by!r}")
+    def _require_whole(self) -> None:
+        if self._failed_by is not None:
+            raise _ReaderFailed(f"the reader failed as it applied what came: {self._failed_by!r}")
 
     def reading(self) -> CheckpointReading:
         """How it goes."""
@@ -401,7 +401,7 @@ class Checkpointer(BackgroundThread):
             return True
         with self._ledger.storing:
             try:
-                self._require_reader()
+                self._require_whole()
                 if is_last:
                     self._settle(all_of_them=True)
                 self._heed_missing(store)
@@ -415,7 +415,7 @@ class Checkpointer(BackgroundThread):
                 self._save(store, images)
                 if unwritable is not None:
                     raise unwritable
-            except (StoreError, UnwritableState, _ReaderEnded) as error:
+            except (StoreError, UnwritableState, _ReaderFailed) as error:
                 self._writes["failed"] += 1
                 if is_last:
                     self._say_unsaved(partitions, error)
@@ -548,7 +548,7 @@ class Checkpointer(BackgroundThread):
         """Store those that can be. Raises the first `StoreError` then."""
         failed: StoreError | None = None
         for number, it in images.items():
-            self._require_reader()
+            self._require_whole()
             with self._replacing:
                 if it.log_id != self._ledger.log_id or it.cuts != self._cuts[number]:
                     # The topic was made anew meanwhile, or its log was cut: of what is there now it would tell a lie.

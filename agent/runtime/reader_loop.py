@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from agent.common.collector import leave_out_what_is_there, no_cycle_collection
 from agent.common.pacing import StandstillDetector
@@ -97,8 +97,6 @@ class ReaderLoop(BackgroundThread):
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
             self.ended_by = error
-            if self._parts.checkpointer is not None:
-                self._parts.checkpointer.reader_ended(error)
             log.exception("the reader stopped; the agent is blind")
 
     def _meanwhile(self) -> None:
@@ -107,8 +105,22 @@ class ReaderLoop(BackgroundThread):
             raise Stopped
         self._step(0.0)
 
+    @contextmanager
+    def _applying(self) -> Iterator[None]:
+        """What fails in between may have applied half of what came."""
+        try:
+            yield
+        except BaseException as error:
+            if self._parts.checkpointer is not None:
+                self._parts.checkpointer.reader_failed(error)
+            raise
+
     def _step(self, timeout_s: float) -> None:
         batches = self._reader.poll(timeout_s)
+        with self._applying():
+            self._take_in(batches)
+
+    def _take_in(self, batches: Sequence[RecordBatch]) -> None:
         self._standstill.lasted_s(time.monotonic())
         current = self._reader.current_partitions
         last = {batch.partition: batch for batch in batches if current.get(batch.partition, True)}
@@ -197,11 +209,13 @@ class ReaderLoop(BackgroundThread):
         parts, number = self._parts, piece.partition
         self._note_time(number, piece.last_ms)
         with no_cycle_collection(), parts.writing:
+            # Where it is refused nothing has changed.
             self._state.restore(number, piece.image, parts.lock)
-            with parts.lock:
-                parts.recordings.put(self._state.mirror.partition(number), piece.recordings)
-            self._export(piece.outputs)
-            parts.deduplicator.advance(number, self._state.position(number))
+            with self._applying():
+                with parts.lock:
+                    parts.recordings.put(self._state.mirror.partition(number), piece.recordings)
+                self._export(piece.outputs)
+                parts.deduplicator.advance(number, self._state.position(number))
         self._tell(piece.groups, piece.rejects)
         self._wait_for_sinks()
 
