@@ -356,8 +356,8 @@ class Checkpointer(BackgroundThread):
         return self._error is None
 
     def reader_failed(self, why: BaseException) -> None:
-        """Half of what came may be applied, of which nobody was told: nothing is kept any more, so that the next start
-        goes on from before it."""
+        """Half of what came may be applied, of which nobody was told: nothing is kept any more, so that the next
+        start goes on from before it."""
         self._failed_by = why
 
     def _require_whole(self) -> None:
