@@ -69,10 +69,11 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
     threading.Thread(target=import_module, args=("agent.serving.server",), name="importing").start()
     # Without a file to read again SIGHUP says that the terminal is gone: what is known is saved then, too.
     signals = SIGNALS if file is not None else (*SIGNALS, signal.SIGHUP)
+    http = settings.http
+    # Before signals are kept: of a pipe this waits for whoever writes into it.
+    web_config = None if http.web_config is None else WebConfigFile(Path(http.web_config))
     with ExitStack() as stack, Shutdown(on_request=drain, signals=signals) as stopping:
         # Before anything is read: else a port that is in use is found after minutes.
-        http = settings.http
-        web_config = None if http.web_config is None else WebConfigFile(Path(http.web_config))
         listener = stack.enter_context(listening_socket(http.listen.host, http.listen.port))
         clusters = _Clusters(settings)
         reloader = None if file is None else Reloader(*file, settings, clusters.change)

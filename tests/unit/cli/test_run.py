@@ -138,6 +138,20 @@ def test_a_pipe_that_tells_of_the_web_server_is_waited_for_and_said_to_be_one(tm
     assert (process.returncode, b"nonsense: unknown" in said) == (2, True)
 
 
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_who_waits_for_that_pipe_ends_at_once(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """It took 22 s, or a second signal."""
+    file = tmp_path / "web.yaml"
+    os.mkfifo(file)
+    command = ("run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0", "--web-config", file)
+    # Open once it is read from.
+    with spawn(*command) as process, file.open("w"):
+        process.send_signal(number)
+        process.communicate(timeout=15)
+    assert process.returncode == code
+
+
 def catches(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler for a signal, as the kernel says."""
     found = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
