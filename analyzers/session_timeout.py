@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from agent.core.protocol.states import GroupType
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
-from analyzers.windows import LostMember, counted, leaves_without_goodbye
+from analyzers.windows import ClientIdentity, LostMember, counted, leaves_without_goodbye
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +106,25 @@ _SET_BY_BROKERS: dict[str | None, str] = {
 
 def _advice(losses: Losses, stalled: Sequence[LostMember], numbers: dict[str, Any]) -> str:
     lost, parts = losses.members, list[str]()
-    died = [it.identity.name for it in lost if it.overlapped]
-    if died:
-        stops, it, its = ("stops", "it", "its") if len(set(died)) == 1 else ("stop", "them", "their")
+    died = [it for it in lost if it.overlapped]
+    seats_at: defaultdict[int, set[ClientIdentity]] = defaultdict(set)
+    for it in died:
+        seats_at[it.offset].add(it.identity)
+    if together := [it.identity.name for it in died if len(seats_at[it.offset]) > 1]:
         parts.append(
-            f"Find why {names_text(died)} {stops} without close() (log, exit code, OOM kills, liveness probe), and "
-            f"keep {it} stopped until then; the price is {its} capacity."
+            f"Find what {names_text(together)} had in common as their sessions timed out at once: brokers "
+            "or a network that did not answer, a host that stopped, or a restart without close()."
+        )
+    alone = [it.identity for it in died if len(seats_at[it.offset]) == 1]
+    if looping := {seat.name for seat in alone if seat in losses.repeaters}:
+        stops, whom, its = ("stops", "it", "its") if len(looping) == 1 else ("stop", "them", "their")
+        parts.append(
+            f"Find why {names_text(sorted(looping))} {stops} without close() (log, exit code, OOM kills, liveness "
+            f"probe), and keep {whom} stopped until then; the price is {its} capacity."
+        )
+    if once := [seat.name for seat in alone if seat not in losses.repeaters]:
+        parts.append(
+            f"Find why {names_text(once)} stopped without close() (log, exit code, OOM kills, liveness probe)."
         )
     needed = numbers["needed_session_timeout_ms"]
     whose = _SET_BY_BROKERS.get(losses.group_type)

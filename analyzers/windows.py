@@ -414,7 +414,8 @@ class LostMember(Struct):
     """A member that the group lost to a timeout. Times are epoch milliseconds.
 
     `returned_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the
-    old one still stood, which only a new process begins. `emptied_group`: the group was empty then.
+    old one still stood, which a new process begins, and librdkafka when brokers have not answered for a session.
+    `emptied_group`: the group was empty then.
     """
 
     member: Member

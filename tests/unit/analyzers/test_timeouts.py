@@ -108,8 +108,17 @@ def test_a_new_process_while_the_old_session_stands_has_crashed() -> None:
     story = Story().change(["a", "b"]).work(20).lose("b", join=["b"])
     (opened,) = story.findings(SESSION)
     assert opened.numbers["overlapped"] == opened.numbers["came_back"] == 1
-    assert "Find why b stops without close()" in opened.advice
+    assert "Find why b stopped without close()" in opened.advice
     assert opened.numbers["needed_session_timeout_ms"] is None
+
+
+def test_only_who_crashes_again_is_kept_stopped() -> None:
+    story = Story().change(["a", "b", "c"])
+    for who in "cbb":
+        story.work(20).lose(who, join=[who])
+    last = story.findings(SESSION)[-1]
+    assert "Find why b stops without close() (log, exit code, OOM kills, liveness probe), and keep it" in last.advice
+    assert "Find why c stopped without close() (log, exit code, OOM kills, liveness probe)." in last.advice
 
 
 def test_who_comes_takes_the_place_of_who_went_last() -> None:
@@ -124,11 +133,24 @@ def test_who_comes_takes_the_place_of_who_went_last() -> None:
     assert "only paused" not in opened.advice
 
 
-def test_several_that_crashed_are_told_as_several() -> None:
-    story = Story().change(["a", "b", "c"]).work(20).lose("b", "c", join=["b", "c"])
-    (opened,) = story.findings(SESSION)
-    assert "stop without close()" in opened.advice
-    assert "keep them stopped until then; the price is their capacity" in opened.advice
+def test_several_that_crash_again_are_told_as_several() -> None:
+    story = Story().change(["a", "b", "c"])
+    for who in "abcabc":
+        story.work(20).lose(who, join=[who])
+    last = story.findings(SESSION)[-1]
+    assert "Find why a, b and c stop without close()" in last.advice
+    assert "keep them stopped until then; the price is their capacity" in last.advice
+
+
+def test_whose_sessions_ended_at_once_are_not_kept_stopped() -> None:
+    """Brokers that did not answer: librdkafka then joins anew before its old session has ended."""
+    story = Story().change(["a", "b", "c"])
+    for _ in range(2):
+        story.work(20).lose("a", "b", "c", join=["a", "b", "c"])
+    last = story.findings(SESSION)[-1]
+    assert last.numbers["repeat_offenders"] == ["a", "b", "c"]
+    assert "Find what a, b and c had in common as their sessions timed out at once: brokers" in last.advice
+    assert "stopped until then" not in last.advice
 
 
 def test_static_members_that_all_went_may_have_been_stopped() -> None:
