@@ -169,7 +169,7 @@ def _is_group(ctx: click.Context, what: str) -> bool:
         raise click.UsageError("- is problems on standard input, which need no other source")
     if explicit:
         return True
-    if what == STDIN or os.path.isfile(what):
+    if what == STDIN or (os.path.exists(what) and not os.path.isdir(what)):
         return False
     if not given:
         raise click.UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,17 @@ def test_hostile_problems(output: str) -> None:
     assert len(result.stderr.splitlines()) == 2 * len(texts) + 1
     if output == "json":
         assert [list(it["assignment"]) for it in json.loads(result.stdout)] == [[text] for text in texts]
+
+
+def test_problems_of_a_pipe() -> None:
+    """As the shell's `<(…)` names it."""
+    asked, writer = os.pipe()
+    os.write(writer, json.dumps(PROBLEM).encode())
+    os.close(writer)
+    result = kshadow("assign", f"/dev/fd/{asked}", "-o", "ndjson")
+    os.close(asked)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == kshadow("assign", "-", "-o", "ndjson", stdin=json.dumps(PROBLEM)).stdout != ""
 
 
 def test_nothing_asked() -> None:
