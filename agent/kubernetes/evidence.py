@@ -64,6 +64,11 @@ class PodEvidence:
         with self._lock:
             self._history.retain(kind, namespace, uids, span)
 
+    def drop(self, kind: str) -> None:
+        """Nothing is heard of a kind any more, which may last: it is as if it had never been known."""
+        with self._lock:
+            self._history.drop(kind)
+
     def watched(self, kind: str, is_watched: bool) -> None:
         """Whether changes of a kind are seen. While those of pods or of what makes them are not, an address may have
         become another pod's, and a new pod be one of more: so nothing is answered, and who asks asks again."""

@@ -177,6 +177,15 @@ class ClusterHistory:
                         work.deleted = work.deleted or span
                         self._workload_gone(work, span.to_ms)
 
+    def drop(self, kind: str) -> None:
+        """Nothing is heard of a kind any more: how workloads and nodes were would pass for how they are."""
+        if kind == "Node":
+            self.nodes.clear()
+        for work in [it for it in self.workloads.values() if it.kind == kind]:
+            if work.gone_ms is None:
+                self._count(kind, -1)
+            self._drop_workload(work)
+
     def _apply_pod(self, it: Pod, span: Span, is_gone: bool) -> None:
         meta, status, now = it.metadata, it.status, span.to_ms
         pod = self.pods.get(meta.uid)
@@ -471,18 +480,22 @@ class ClusterHistory:
                     _drop(self._owners, pod.owner, pod)
                 for address in pod.addresses:
                     _drop(self._addresses, address, pod)
-            elif (work := self.workloads.pop(uid, None)) is not None:
-                key = work.namespace, work.kind, work.name
-                if self._workload_names.get(key) is work:
-                    del self._workload_names[key]
-                if work.owner is not None and (sets := self._of_owner.get(work.owner)) is not None:
-                    sets.pop(uid, None)
-                    if not sets:
-                        del self._of_owner[work.owner]
+            elif (work := self.workloads.get(uid)) is not None:
+                self._drop_workload(work)
             else:
                 # One that was made anew has another uid.
                 for name in [it.name for it in self.nodes.values() if it.uid == uid]:
                     del self.nodes[name]
+
+    def _drop_workload(self, work: WorkloadRecord) -> None:
+        del self.workloads[work.uid]
+        key = work.namespace, work.kind, work.name
+        if self._workload_names.get(key) is work:
+            del self._workload_names[key]
+        if work.owner is not None and (sets := self._of_owner.get(work.owner)) is not None:
+            sets.pop(work.uid, None)
+            if not sets:
+                del self._of_owner[work.owner]
 
 
 def end_kind(it: Termination) -> str:

@@ -132,6 +132,7 @@ class KindWatch:
                     self._version = None
                     self._turn(WatchState.DENIED, str(refusal))
                     # Without the others less is told. Of pods that were known before, what was is told no more.
+                    self._evidence.drop(self._watched.kind)
                     self._tell(self._watched.kind != "Pod")
                     self.settled.set()
                     await self._wait(self._timings.denied_s)

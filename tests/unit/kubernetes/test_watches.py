@@ -136,6 +136,36 @@ def test_nothing_is_told_of_pods_once_the_right_to_them_is_withdrawn() -> None:
         assert joined() is None
 
 
+def test_what_is_not_seen_any_more_is_not_said_not_to_have_deleted_a_pod() -> None:
+    """Of a StatefulSet that was known, rights taken away, and rolled out: "neither a rollout nor fewer replicas"."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    it = pod("a", 3, startTime=now)
+    it["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}]
+    deleted = {**it, "metadata": {**it["metadata"], "deletionTimestamp": now, "resourceVersion": "6"}}
+    db = {
+        "metadata": {"name": "db", "uid": "u", "namespace": "shop", "resourceVersion": "4"},
+        "spec": {"replicas": 3},
+    }
+    sets = [listed(db, version=5), watched(bookmark(6)), refused(403, "statefulsets is forbidden")]
+    with watching(pods=[listed(it, version=5), watched(("MODIFIED", deleted), 3600.0)], statefulsets=sets) as (
+        watcher,
+        _,
+    ):
+        until(lambda: watcher.status()["kinds"]["statefulsets"]["state"] == WatchState.DENIED)
+        assert watcher.await_first_look(10)
+        until(lambda: record(watcher, "a").deleted is not None)
+        watcher.evidence._clock_ms = lambda: round(time.time() * 1000) + SETTLE_MS
+        gone_ms = round(time.time() * 1000)
+
+        def left() -> Origin | None:
+            return watcher.evidence.departure_origin(Member("m-1", "c", "/10.0.0.9"), gone_ms, gone_ms)
+
+        until(lambda: left() is not None)
+        told = left()
+        assert told is not None
+        assert told.message == "the pod was deleted; why is not known, as its StatefulSet/db is not"
+
+
 def test_a_pod_is_not_said_to_be_deleted_before_what_makes_pods_is_listed() -> None:
     """That its ReplicaSet was not known yet seemed to say that somebody had deleted it."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
