@@ -107,7 +107,10 @@ class TopicStore:
             head = Head(len(blob), digest, None, generation, len(chunks))
         standing.chunks |= chunks.keys()
         self._write(name, chunks)
+        # Where that fails it may be there all the same: then what stands there is read before the next is written.
+        del self._standing[name]
         self._write(name, {"": msgspec.msgpack.encode(head)})
+        self._standing[name] = standing
         standing.generation = head.generation if chunks else None
         self._write(name, dict.fromkeys(standing.chunks - chunks.keys()))
         standing.chunks &= chunks.keys()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -124,6 +124,29 @@ def test_nothing_is_left_of_older_ones(conf: dict[str, str]) -> None:
     assert standing == {prefix, prefix + b"/0/0", prefix + b"/0/1"}
     other.delete("partition-3")
     assert {key for key, value in records_of(conf, TOPIC, 3).items() if value is not None} == set()
+
+
+def test_a_head_whose_answer_was_lost_has_its_chunks_left_alone(
+    conf: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=1_000)
+    store.save("partition-5", some(3_000, 1))
+    write = store._topic.write
+    left = 0
+
+    def lost_after(partition: int, records: Mapping[str, bytes | None], doing: str) -> None:
+        nonlocal left
+        write(partition, records, doing)
+        left -= 1
+        if not left:
+            raise StoreError(StoreErrorReason.UNREACHABLE, "not taken within 60 s")
+
+    monkeypatch.setattr(store._topic, "write", lost_after)
+    for writings in (2, 1):  # the head's answer is lost; then the process ends behind the next one's chunks
+        left = writings
+        with pytest.raises(StoreError):
+            store.save("partition-5", some(3_000, 1 + writings))
+    assert TopicStore(conf, TOPIC, CLUSTER).load(["partition-5"]) == {"partition-5": some(3_000, 3)}
 
 
 def test_a_takeover_reads_one_partition(conf: dict[str, str]) -> None:
