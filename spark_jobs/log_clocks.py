@@ -9,15 +9,12 @@ from pyspark.sql import SparkSession
 
 from agent.persistence.export.log_clock import DIRECTORY, LogClock, decode_clock
 from spark_jobs.progress import print_status
-from spark_jobs.writing import hadoop_files, list_files
+from spark_jobs.writing import hadoop_files, list_files, put_whole
 
 
 def keep_clock(spark: SparkSession, directory: str, clock: LogClock) -> None:
     """Write what a writer knows, in place of what it knew before. All events up to then must be there."""
-    files, make = hadoop_files(spark, directory)
-    stream = files.create(make(f"{directory}/{clock.file_name}"), True)
-    stream.write(bytearray(clock.encode()))
-    stream.close()
+    put_whole(*hadoop_files(spark, directory), f"{directory}/{clock.file_name}", clock.encode())
 
 
 def clocks_of(spark: SparkSession, directories: Iterable[str]) -> list[LogClock]:

@@ -7,6 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from agent.persistence.export.filesystems import SINGLE_PUT
+from spark_jobs.errors import JobFailed
+
 
 def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
     """The file system of Hadoop's that a path is on, and the class of its paths."""
@@ -24,6 +27,27 @@ def literal(path: str) -> str:
 def list_files(files: Any, path: Any) -> list[Any]:
     """What is in a directory, each with its status; nothing where there is none."""
     return list(files.listStatus(path)) if files.exists(path) else []
+
+
+def put_whole(files: Any, make: Any, path: str, content: bytes) -> None:
+    """Write a file in place of the one that is there: what is broken off is not there. On an object store it is there
+    once it is whole; elsewhere beside first. Raises `JobFailed`."""
+    if str(files.getUri().getScheme()) in SINGLE_PUT:
+        _put(files, make(path), content)
+        return
+    directory, _, name = path.rpartition("/")
+    beside = make(f"{directory}/.{name}.writing")
+    _put(files, beside, content)
+    files.delete(make(path), False)
+    if not files.rename(beside, make(path)):
+        raise JobFailed(f"{path} could not be written")
+
+
+def _put(files: Any, at: Any, content: bytes) -> None:
+    # Not closed where it could not be written: an object store would take what it has for the whole.
+    stream = files.create(at, True)
+    stream.write(bytearray(content))
+    stream.close()
 
 
 class HadoopFileSystem:
@@ -49,15 +73,8 @@ class HadoopFileSystem:
             stream.close()
 
     def write(self, path: str, body: bytes) -> None:
-        """Write a file aside and rename it: one that is broken off is not there."""
-        files, make = hadoop_files(self._spark, path)
-        directory, _, name = path.rpartition("/")
-        aside = make(f"{directory}/.{name}")
-        stream = files.create(aside, True)
-        stream.write(bytearray(body))
-        stream.close()
-        files.delete(make(path), False)
-        files.rename(aside, make(path))
+        """Write a file, whole or not at all."""
+        put_whole(*hadoop_files(self._spark, path), path, body)
 
     def remove(self, path: str) -> None:
         """Remove a file."""

@@ -7,9 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from agent.history.report.destination import Destination, LocalFiles, is_of_earlier_run
-from agent.persistence.export.filesystems import SINGLE_PUT
-from spark_jobs.errors import JobFailed
-from spark_jobs.writing import hadoop_files, list_files
+from spark_jobs.writing import hadoop_files, list_files, put_whole
 
 
 class HadoopFiles(Destination):
@@ -20,20 +18,12 @@ class HadoopFiles(Destination):
         self._local = LocalFiles()
 
     def write(self, path: str, content: bytes) -> None:
-        """On an object store an object is there once it is whole; elsewhere beside first, then in its place."""
+        """In its place once it is whole."""
         files, make = self._at(path)
         if files is None:
             self._local.write(make, content)
-            return
-        at = make(path)
-        if str(files.getUri().getScheme()) in SINGLE_PUT:
-            _put(files, at, content)
-            return
-        beside = make(f"{at.getParent()}/.{at.getName()}.writing")
-        _put(files, beside, content)
-        files.delete(at, False)
-        if not files.rename(beside, at):
-            raise JobFailed(f"{path} could not be written")
+        else:
+            put_whole(files, make, path, content)
 
     def remove_others(self, path: str) -> None:
         """Directories, and files that are no table's, stay."""
@@ -53,10 +43,3 @@ class HadoopFiles(Destination):
         if str(files.getUri().getScheme()) == "file":
             return None, str(make(path).toUri().getPath())
         return files, make
-
-
-def _put(files: Any, at: Any, content: bytes) -> None:
-    # Not closed where it could not be written: an object store would take what it has for the whole.
-    stream = files.create(at, True)
-    stream.write(bytearray(content))
-    stream.close()
