@@ -15,6 +15,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -184,8 +185,8 @@ def wait(query: StreamingQuery, check: Check) -> None:
             continue
         try:
             check()
-        except Unreachable:
-            # Brokers may come back.
+        except (Unreachable, Py4JError):
+            # Brokers may come back, and so may the store that the checkpoint and the tables are in.
             pass
         except JobError:
             query.stop()

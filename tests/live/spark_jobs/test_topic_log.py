@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -153,7 +154,7 @@ def test_a_stream_to_which_nothing_comes_is_looked_at_too(
     (tmp_path / "empty").mkdir()
     idle = spark.readStream.schema("value binary").parquet(str(tmp_path / "empty"))
     query = idle.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    answers: list[JobError] = [JobError("it is another one now"), Unreachable("no answer")]
+    answers = [JobError("it is another one now"), Py4JError("503 Slow Down"), Unreachable("no answer")]
 
     def check() -> None:
         raise answers.pop()
