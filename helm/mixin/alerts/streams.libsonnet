@@ -49,8 +49,8 @@
               or
               (
                 (last_over_time(%(failures)s[10m]) unless present_over_time(%(failures)s[1h] offset 1h))
-                > on (job, query) group_left
-                max by (job, query) (last_over_time(%(failures)s[1d] offset 1h))
+                > on (job, namespace, query) group_left
+                max by (job, namespace, query) (last_over_time(%(failures)s[1d] offset 1h))
               )
               or
               (
