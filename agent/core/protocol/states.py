@@ -8,7 +8,6 @@ streams groups have their state computed from epochs, after `ConsumerGroup`, `Sh
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cache
 
 
 class GroupType(StrEnum):
@@ -54,27 +53,10 @@ UNLOGGED_STATES = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETI
 def can_reach(state: GroupState, to: GroupState, generations: int) -> bool:
     """Whether a classic group at rest in one state may next be at rest in another after so many generations.
 
-    By `CLASSIC_MOVES`, through states that are unseen. In the same generation it only stays, or dies.
+    By `CLASSIC_MOVES`, through states that are unseen: any rest leads to any by way of PreparingRebalance, and as a
+    group leaves that, a generation begins (`ClassicGroup.initNextGeneration`). In the same one it only stays.
     """
-    if generations <= 0 and state is to:
-        return True
-    # More than two are as two: rebalances that do not complete follow each other.
-    return to in _reachable_rest_states(state, max(min(generations, 2), 0))
-
-
-@cache
-def _reachable_rest_states(state: GroupState, generations: int) -> frozenset[GroupState]:
-    """Where moves lead that begin exactly so many generations: one wherever a group leaves PreparingRebalance alive
-    (`ClassicGroup.initNextGeneration`)."""
-    found: set[GroupState] = set()
-    for to in CLASSIC_MOVES[state]:
-        begins = state is GroupState.PREPARING_REBALANCE and to is not GroupState.DEAD
-        left = generations - begins
-        if to in UNLOGGED_STATES and left >= 0:
-            found |= _reachable_rest_states(to, left)
-        elif left == 0:
-            found.add(to)
-    return frozenset(found)
+    return state is to or generations > 0
 
 
 CONSUMER_MEMBER_STABLE = 0
