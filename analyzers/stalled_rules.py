@@ -283,13 +283,8 @@ def is_stopped(track: ProgressTrack, now_ms: int, settings: StalledSettings, sin
     return stands(track, now_ms, settings, since_ms) and silent_ms >= patience_ms(track, settings) / 2
 
 
-def is_stalled(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_ms: int) -> bool:
-    """STALL: it stands, and the same offset is committed again and again."""
-    return stands(track, now_ms, settings, since_ms) and not is_stopped(track, now_ms, settings, since_ms)
-
-
 def is_reread(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_ms: int) -> bool:
-    """STALL as well: it goes back again and again, and never gets beyond one offset."""
+    """STALL: it goes back again and again, and never gets beyond one offset."""
     too_long = now_ms - max(track.best_ms, since_ms) >= patience_ms(track, settings)
     return too_long and track.returns >= RETURNS and has_work(track)
 
@@ -316,7 +311,8 @@ def lag_status(track: ProgressTrack, now_ms: int, settings: StalledSettings, sin
         return Status.OK  # as nearly always: none of them can be
     if is_stopped(track, now_ms, settings, since_ms):
         return Status.STOP
-    if is_stalled(track, now_ms, settings, since_ms) or is_reread(track, now_ms, settings, since_ms):
+    # It stands, and the same offset is committed again and again; or it is read again and again.
+    if stands(track, now_ms, settings, since_ms) or is_reread(track, now_ms, settings, since_ms):
         return Status.STALL
     return Status.WARN if has_growing_lag(track, now_ms, since_ms) else Status.OK
 
