@@ -44,6 +44,7 @@ def test_a_crash_loop_opens_with_the_third_crash_and_closes_when_it_has_been_ove
     assert opened.numbers["never_completed"] == 0
     assert opened.numbers["normal_per_hour"] is None
     assert opened.numbers["causes"] == {"member_joined": 4}
+    assert opened.numbers["unstable_share"] == 0.26
     assert opened.summary.startswith("4 rebalances within 10 min: bad left and joined again repeatedly (3 depart")
     assert "were stopped for at least" in opened.summary
     assert "Find why that client stops" in opened.advice

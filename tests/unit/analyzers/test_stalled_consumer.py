@@ -122,6 +122,10 @@ RULES: list[tuple[int, str, list[Row], Status]] = [
      Status.STALL),
     (27, "went back twice, long ago, and goes on",
      [*WENT, *looks(60, lambda n: 130 + 2 * n - 60 * (n in (3, 9)), lambda n: 9_000 + n)], Status.OK),
+    (28, "back again and again, but not for five minutes yet",
+     [*WENT, *looks(9, lambda n: 130 - n % 3, lambda n: 300 + n)], Status.OK),
+    (29, "back again and again, with a marker and a few aborted records at the end",
+     [*WENT, *looks(40, lambda n: 130 - n % 3, const(137))], Status.OK),
     (25, "it catches up", looks(90, moving, const(5_000)), Status.OK),
 ]  # fmt: skip
 
@@ -132,9 +136,18 @@ def test_rules(rows: list[Row], expected: Status) -> None:
     assert lag_status(track, at_ms, SETTINGS, 0) is expected
 
 
-def test_what_was_there_before_the_members_does_not_count() -> None:
-    track, at_ms = progress([*WENT, *silent(130, 40, const(999))])
-    assert [lag_status(track, at_ms, SETTINGS, at_ms - it) for it in (200_000, 300_000)] == [Status.OK, Status.STOP]
+@pytest.mark.parametrize(
+    ("rows", "status"),
+    [
+        (silent(130, 40, const(999)), Status.STOP),
+        (looks(40, const(130), const(999)), Status.STALL),
+        (looks(40, lambda n: 130 - n % 3, const(999)), Status.STALL),
+    ],
+    ids=["silent", "the same offset", "back again and again"],
+)
+def test_what_was_there_before_the_members_does_not_count(rows: list[Row], status: Status) -> None:
+    track, at_ms = progress([*WENT, *rows])
+    assert [lag_status(track, at_ms, SETTINGS, at_ms - it) for it in (200_000, 300_000)] == [Status.OK, status]
 
 
 def test_work_counts_from_when_the_end_passed_the_offset() -> None:
@@ -730,11 +743,18 @@ def test_a_source_that_falls_silent_is_of_no_account_after_some_looks() -> None:
     assert closed.state is FindingState.RESOLVED
 
 
-def test_looks_begin_once_ends_are_known() -> None:
-    log = play(fleet(), 12, HALF_STOPS, each_s=10)
-    found = with_lag(idle(log, 600_000), hundred_a_second, from_s=1_200)
-    # Its pace is not known by then.
-    assert [(it.at.timestamp_ms - b.T0) // 1000 - 1_200 for it in found] == [pytest.approx(450, abs=60)]
+@pytest.mark.parametrize(
+    ("each_s", "after_s"),
+    [
+        (10, 450),
+        # No pace between moves is known by then either, but one between commits.
+        (240, 3 * 240),
+    ],
+)
+def test_looks_begin_once_ends_are_known(each_s: int, after_s: int) -> None:
+    log = play(Log().add(stable()), 20, ALL_KEEP_UP, each_s=each_s)
+    found = with_lag(idle(log, 3_600_000), hundred_a_second, from_s=1_200)
+    assert [(it.at.timestamp_ms - b.T0) // 1000 - 1_200 for it in found] == [pytest.approx(after_s, abs=60)]
 
 
 def test_a_small_setting_is_looked_at_often() -> None:

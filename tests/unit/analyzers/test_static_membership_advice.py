@@ -57,6 +57,12 @@ def test_more_of_it_is_told_as_it_stands() -> None:
     assert closed.numbers["clients"][0] == "c1"
 
 
+def test_a_rebalance_in_which_nobody_came_or_went_would_have_been_anyway() -> None:
+    story = deployed("c1", "c2").work(2, silent=FLEET).change().work(20)
+    (opened,) = advice(restart(story, "c3"))
+    assert opened.numbers["rebalances_saved"] == 6
+
+
 def test_sessions_that_ran_out_while_the_client_restarted() -> None:
     story = Story().change(["good", "bad"]).work(20)
     for _ in range(3):

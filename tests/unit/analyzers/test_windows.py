@@ -93,6 +93,23 @@ def test_two_of_one_seat_that_never_come_back() -> None:
     assert len(losses.recent) == 2
     losses.prune(story.log.now_ms)
     assert len(losses.recent) == 1
+    losses.prune(story.log.now_ms + 10_000)
+    # Who comes now takes no place that is still known of.
+    for transition in story.change(["b@/h"]).log.replayed()[1]:
+        if transition.at.timestamp_ms == story.log.now_ms:
+            losses.observe(transition, transition.at.timestamp_ms)
+    assert len(losses.recent) == 0
+
+
+def test_who_left_in_good_order_before_is_not_beside_who_is_lost() -> None:
+    story = Story().change(["a", "b"]).work(5)
+    for _ in range(3):
+        story.change(leave=["b"]).work(5).change(["b"]).work(20)
+    story.lose("b").work(5).change(["b"]).work(20).lose("b")
+    losses = LostMembers(Cause.SESSION_TIMEOUT, 0.5, 600_000, 2)
+    for transition in story.log.replayed()[1]:
+        losses.observe(transition, transition.at.timestamp_ms)
+    assert [seat.client_id for seat in losses.repeat_offenders()] == ["b"]
 
 
 def test_a_static_member_that_comes_back_under_other_client_ids_sits_in_one_seat() -> None:
@@ -201,6 +218,10 @@ def test_who_is_back_under_another_id_has_its_place() -> None:
     assert (chains.restarts("seat", 0), chains.restarts("seat by another name", 0)) == (0, 1)
     chains.leave("seat by another name", "c", 30, None)
     assert chains.restarts("seat by another name", 0) == 2
+
+
+def test_one_that_died_as_it_came_and_took_nobodys_place() -> None:
+    assert restarts(("join", "a", 1_000, None), ("join", "b", 1_000, None), ("leave", "a", 46_000, 1_000)) == 1
 
 
 def test_places_are_forgotten() -> None:
