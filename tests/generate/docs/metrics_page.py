@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from agent.core.causes import Cause
 from agent.core.diagnosis.severity import Severity
 from agent.core.inference.origins import OriginKind
+from agent.core.protocol.client_libraries import LIBRARIES
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.wire.errors import KINDS
 from agent.core.wire.records import RECORD_TYPES
@@ -14,6 +15,7 @@ from agent.kafka.admin_api.answers import AdminOutcome
 from agent.kafka.admin_api.divergence import FIELDS
 from agent.kafka.lag.asking import OffsetOutcome
 from agent.kafka.source.quarantine import QuarantineReason
+from agent.kubernetes.watched import WATCHED
 from agent.persistence.export.otlp_sink import OtlpSink
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.topic_sink import TopicSink
@@ -82,12 +84,16 @@ VALUES: dict[str, Iterable[str]] = {
 OWN: dict[tuple[str, str], Iterable[str]] = {
     ("kshadow_admin_requests", "outcome"): AdminOutcome,
     ("kshadow_decode_errors", "reason"): KINDS,
+    ("kshadow_group_client_libraries", "library"): LIBRARIES,
+    ("kshadow_kubernetes_requests", "outcome"): ("ok", "denied", "expired", "failed"),
+    ("kshadow_kubernetes_watch_healthy", "kind"): [it.kind for it in WATCHED],
     ("kshadow_lag_requests", "outcome"): OffsetOutcome,
     ("kshadow_records", "type"): (*(it.name for it in RECORD_TYPES.values()), "transaction_marker"),
     ("kshadow_records_quarantined", "reason"): QuarantineReason,
     ("kshadow_series_left_out", "reason"): Reason,
     ("kshadow_shadow_divergence_groups", "field"): FIELDS,
     ("kshadow_snapshot_refused", "reason"): tuple(RefusalReason),
+    ("kshadow_snapshot_writes", "outcome"): ("ok", "failed"),
     ("kshadow_spark_stream_batch_part_seconds", "part"): (*PARTS, "other"),
 }
 """Those of one metric alone."""

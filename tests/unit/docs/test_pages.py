@@ -64,6 +64,20 @@ def test_values_of_labels_are_those_that_are_exported() -> None:
     assert {name: both for name, both in found.items() if both[0] != both[1]} == {}
 
 
+def test_each_label_whose_values_are_ours_has_them_listed() -> None:
+    names = {"group", "topic", "partition"}
+    told = {"kshadow_build_info", "kshadow_group_rollout_verdict"} | {
+        it.name for it in metrics_page.STREAM_METRICS
+    }  # by what stands beside them
+    lacking = {
+        (it.name, label)
+        for it in metrics_page.METRICS.values()
+        for label in it.labels
+        if not (label in names | set(metrics_page.VALUES) or (it.name, label) in metrics_page.OWN or it.name in told)
+    }
+    assert lacking == set()
+
+
 def test_pages_are_found() -> None:
     names = {str(page.relative_to(ROOT)) for page in EVERY}
     assert {"README.md", "CHANGELOG.md", "agent/DESIGN.md", "docs/runbooks.md", *PAGES} <= names
