@@ -15,7 +15,7 @@ PAGE = ROOT / "spark_jobs" / "TABLES.md"
 HISTORY = f"""\
 # Tables
 
-What `kshadow spark` reads and writes, as Parquet, Delta Lake or Iceberg tables. Times are epoch milliseconds, UTC;
+What `kshadow history` and `kshadow spark` read and write, as Parquet, Delta Lake or Iceberg tables. Times are epoch milliseconds, UTC;
 a column's unit ends its name. A column that is added does not raise a version: take those that you know by name.
 Unknown is null, never 0. This page is written by `python -m tests.generate.spark_tables_page`.
 
@@ -23,7 +23,7 @@ Unknown is null, never 0. This page is written by `python -m tests.generate.spar
 
 One row an event, in `<out>/date=YYYY-MM-DD/` by the day (UTC) of `at_ms`: what `kshadow spark backfill`,
 `kshadow spark stream --reads topic` and `kshadow run --history-parquet` write. The agent's are there at least once:
-tell twice by `event_id`.
+remove duplicates by `event_id`.
 
 | column | type | of | |
 |---|---|---|---|
@@ -34,8 +34,8 @@ and surrogates written as `\\udc80`.
 
 ## Rollups, version {VERSION}
 
-`<out>/<table>/date=YYYY-MM-DD/` by the day (UTC) in which the window or the episode begins: what `kshadow spark
-rollup` and `kshadow spark stream` write.
+`<out>/<table>/date=YYYY-MM-DD/` by the day (UTC) in which the window or the episode begins: what `kshadow history
+rollup`, `kshadow spark rollup` and `kshadow spark stream` write.
 """
 ABOUT = {
     "groups": """\

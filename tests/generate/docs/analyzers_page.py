@@ -11,8 +11,8 @@ HEAD = """\
 # Analyzers
 
 When each analyzer reports a finding, its false alarms, and its settings. `kshadow analyzers` prints the same.
-Analyzers run in `run`, `replay`, `explain`, `timeline` and `findings`; `--analyzers NAME,…` selects some, `--tune
-ANALYZER.SETTING=VALUE` sets a threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds. How to write
+`--analyzers NAME,…` of `run` and of commands that read records selects some, `--tune ANALYZER.SETTING=VALUE` sets a
+threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds. How to write
 one: [analyzers.md](../analyzers.md).
 """
 
