@@ -15,9 +15,9 @@ PAGE = ROOT / "spark_jobs" / "TABLES.md"
 HISTORY = f"""\
 # Tables
 
-What `kshadow history` and `kshadow spark` read and write, as Parquet, Delta Lake or Iceberg tables. Times are epoch milliseconds, UTC;
-a column's unit ends its name. A column that is added does not raise a version: take those that you know by name.
-Unknown is null, never 0. This page is written by `python -m tests.generate.spark_tables_page`.
+What `kshadow history` and `kshadow spark` read and write, as Parquet, Delta Lake or Iceberg tables. Times are epoch
+milliseconds, UTC; a column's unit ends its name. A column that is added does not raise a version: take those that you
+know by name. Unknown is null, never 0. This page is written by `python -m tests.generate.spark_tables_page`.
 
 ## History, version {history.VERSION}
 
