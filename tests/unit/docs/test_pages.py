@@ -78,6 +78,13 @@ def test_each_label_whose_values_are_ours_has_them_listed() -> None:
     assert lacking == set()
 
 
+def test_the_chart_names_the_spark_that_the_image_has() -> None:
+    pinned = re.search(r"^pyspark==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    values = (ROOT / "helm/kshadow/values.yaml").read_text()
+    assert pinned is not None
+    assert f"sparkVersion: {pinned[1]}\n" in values
+
+
 def test_pages_are_found() -> None:
     names = {str(page.relative_to(ROOT)) for page in EVERY}
     assert {"README.md", "CHANGELOG.md", "agent/DESIGN.md", "docs/runbooks.md", *PAGES} <= names
