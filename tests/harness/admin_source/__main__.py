@@ -9,13 +9,15 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 from agent.common import clock
 from agent.tools.demo.scenarios import Scenarios
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.admin_source.agents import AgentProcess
 from tests.harness.admin_source.scene import Bystanders, scenarios
-from tests.harness.admin_source.score import BOUNDS, GroupScore, Told, score_group
+from tests.harness.admin_source.score import BOUNDS, Event, GroupScore, Told, score_group
+from tests.harness.bench.measure import cpu_of
+from tests.harness.faults.agents import AgentProcess
 
 PROPERTIES = {"group.initial.rebalance.delay.ms": "1000", "offsets.topic.num.partitions": "8"}
 WANTED = {"rebalance_storm", "session_timeout", "unbalanced_assignment"}
@@ -51,13 +53,14 @@ def main() -> int:
             others.start()
             stack.callback(others.close)
         rate = [] if options.rate is None else ["--admin-requests-per-second", str(options.rate)]
-        topic = AgentProcess("topic", broker.bootstrap_servers, ["--broker-log", str(broker.log_file)], workdir)
+        both = ("--bootstrap-server", broker.bootstrap_servers, "--lag-interval", "5s")
+        topic = AgentProcess(workdir, *both, "--broker-log", str(broker.log_file), name="topic").start()
         stack.callback(topic.stop)
-        admin = AgentProcess("admin", broker.bootstrap_servers, ["--source", "admin", *rate], workdir)
+        admin = AgentProcess(workdir, *both, "--source", "admin", *rate, name="admin").start()
         stack.callback(admin.stop)
-        ready_s = topic.await_ready(), admin.await_ready(600)
+        ready_s = topic.wait_ready(120), admin.wait_ready(600)
         print(f"ready after {ready_s[0]:.1f} s (topic), {ready_s[1]:.1f} s (admin)", flush=True)
-        since_ms, began, cpu_s = clock.now_ms(), time.monotonic(), (topic.cpu_s(), admin.cpu_s())
+        since_ms, began, cpu_s = clock.now_ms(), time.monotonic(), (_cpu_s(topic), _cpu_s(admin))
         sent = _sent(admin)
         players.start()
         ends_at = None
@@ -71,23 +74,32 @@ def main() -> int:
         took_s = time.monotonic() - began
         print(f"\nplayed {took_s:.0f} s; failures: {players.failures or 'none'}")
         requests = (_sent(admin) - sent) / took_s
-        load = [(it.cpu_s() - before) / took_s for it, before in zip((topic, admin), cpu_s, strict=True)]
+        load = [(_cpu_s(it) - before) / took_s for it, before in zip((topic, admin), cpu_s, strict=True)]
         print(f"requests a second: {requests:.1f}; CPU: topic {load[0]:.3f}, admin {load[1]:.3f} cores")
-        print(f"readyz: {admin.ask('status')['reason']}")
-        told = {}
-        for it in played:
-            told[it.group] = (topic.events(it.group), admin.events(it.group))
+        print(f"readyz: {admin.json('/api/v1/status')['reason']}")
+        told = {it.group: (_events(topic, it.group), _events(admin, it.group)) for it in played}
         if options.keep is not None:
             options.keep.mkdir(parents=True, exist_ok=True)
             (options.keep / "events.json").write_text(json.dumps(told))
             for agent in (topic, admin):
                 (options.keep / agent.log.name).write_text(agent.log.read_text())
-        scores = [score_group(group, *both, since_ms) for group, both in told.items()]
+        scores = [score_group(group, *events, since_ms) for group, events in told.items()]
         return _report(scores)
 
 
 def _sent(admin: AgentProcess) -> int:
-    return int(admin.ask("status")["sampling"]["requests_sent"])
+    return int(admin.json("/api/v1/status")["sampling"]["requests_sent"])
+
+
+def _cpu_s(agent: AgentProcess) -> float:
+    assert agent.process is not None
+    return cpu_of(agent.process.pid)
+
+
+def _events(agent: AgentProcess, group: str) -> list[Event]:
+    """A group's timeline, findings included."""
+    events: list[Event] = agent.json(f"/api/v1/groups/{quote(group, safe='')}/timeline")
+    return events
 
 
 def _report(scores: list[GroupScore]) -> int:
