@@ -144,21 +144,12 @@ class _HttpServer(ThreadingHTTPServer):
         self.receiver = receiver
 
 
-class _Logs(LogsServiceServicer):
+class _Grpc(LogsServiceServicer, MetricsServiceServicer):
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
 
     def Export(self, request: Any, context: Any) -> Any:
         self._receiver.headers.append({it.key: it.value for it in context.invocation_metadata()})
-        self._receiver.requests.append(request)
-        return self._receiver.answer(request)
-
-
-class _Metrics(MetricsServiceServicer):
-    def __init__(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-
-    def Export(self, request: Any, context: Any) -> Any:
         self._receiver.requests.append(request)
         return self._receiver.answer(request)
 
@@ -171,8 +162,8 @@ def receiving(receiver: Receiver | None = None) -> Iterator[Receiver]:
     receiver.http_port = server.server_port
     Thread(target=server.serve_forever, daemon=True).start()
     by_grpc = grpc.server(ThreadPoolExecutor(2))
-    add_LogsServiceServicer_to_server(_Logs(receiver), by_grpc)
-    add_MetricsServiceServicer_to_server(_Metrics(receiver), by_grpc)
+    for add_to in (add_LogsServiceServicer_to_server, add_MetricsServiceServicer_to_server):
+        add_to(_Grpc(receiver), by_grpc)
     receiver.grpc_port = by_grpc.add_insecure_port(f"127.0.0.1:{receiver.grpc_port}")
     by_grpc.start()
     try:

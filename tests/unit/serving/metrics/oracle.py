@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -122,114 +122,62 @@ def text(clusters: list[tuple[str | None, Readings]], *, openmetrics: bool) -> s
     return (generate_openmetrics if openmetrics else generate_latest)(All()).decode()
 
 
-def _of_shapes(value: Callable[[GroupShape], float | None]) -> Callable[[Readings], Iterator[Row]]:
+Labelled = Iterable[tuple[tuple[str, ...], float | None]]
+
+
+def _each(found: Callable[[GroupReading], Labelled]) -> Callable[[Readings], Iterator[Row]]:
+    """Of each group what is known: labels behind the group's, and a value."""
+
     def rows(it: Readings) -> Iterator[Row]:
         for group in it.groups:
-            if (found := value(group.shape)) is not None:
-                yield (group.shape.group,), found
+            for labels, value in found(group):
+                if value is not None:
+                    yield (group.shape.group, *labels), value
 
     return rows
 
 
-def _of_groups(value: Callable[[GroupReading], float | None]) -> Callable[[Readings], Iterator[Row]]:
-    def rows(it: Readings) -> Iterator[Row]:
-        for group in it.groups:
-            if (found := value(group)) is not None:
-                yield (group.shape.group,), found
-
-    return rows
+def _one(value: Callable[[GroupReading], float | None]) -> Callable[[Readings], Iterator[Row]]:
+    return _each(lambda it: [((), value(it))])
 
 
-def _states(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        yield (group.shape.group, group.shape.group_type, group.shape.state), 1
-
-
-def _libraries(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for library, count in group.shape.libraries:
-            yield (group.shape.group, library), count
-
-
-def _rebalances(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for cause, count in group.counts.rebalances:
-            yield (group.shape.group, cause), count
-
-
-def _origins(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for origin, count in group.counts.origins:
-            yield (group.shape.group, origin), count
-
-
-def _rollouts(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        if group.rollout is not None:
-            yield (group.shape.group, group.rollout.verdict), 1
-
-
-def _departures(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for cause, count in group.counts.departures:
-            yield (group.shape.group, cause), count
+def _by(values: Callable[[GroupReading], Iterable[tuple[str, float | None]]]) -> Callable[[Readings], Iterator[Row]]:
+    return _each(lambda it: (((label,), value) for label, value in values(it)))
 
 
 def _findings(it: Readings) -> Iterator[Row]:
-    for (analyzer, severity), is_open in it.findings:
-        yield ("", analyzer, severity), is_open
-    for group in it.groups:
-        for (analyzer, severity), is_open in group.counts.findings:
-            yield (group.shape.group, analyzer, severity), is_open
-
-
-def _topics(name: str) -> Callable[[Readings], Iterator[Row]]:
-    def rows(it: Readings) -> Iterator[Row]:
-        for group in it.groups:
-            for lag in group.topics:
-                value = getattr(lag, name)
-                if value is not None:
-                    yield (group.shape.group, lag.topic), value
-
-    return rows
-
-
-def _committed(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for (topic, partition), committed, _ in zip(*group.partitions, strict=True):
-            yield (group.shape.group, topic, str(partition)), committed
-
-
-def _behind(it: Readings) -> Iterator[Row]:
-    for group in it.groups:
-        for (topic, partition), _, records in zip(*group.partitions, strict=True):
-            if records is not None:
-                yield (group.shape.group, topic, str(partition)), records
+    yield from ((("", *labels), is_open) for labels, is_open in it.findings)
+    yield from _each(lambda group: group.counts.findings)(it)
 
 
 def _in_seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
+def _positions(group: GroupReading) -> Iterator[tuple[tuple[str, str], int, int | None]]:
+    for (topic, partition), committed, records in zip(*group.partitions, strict=True):
+        yield (topic, str(partition)), committed, records
+
+
 _ROWS: dict[str, Callable[[Readings], Iterator[Row]]] = {
-    "kshadow_group_state": _states,
-    "kshadow_group_stale": _of_groups(lambda it: it.stale),
-    "kshadow_group_members": _of_shapes(lambda it: it.members),
-    "kshadow_group_generation": _of_shapes(lambda it: it.generation),
-    "kshadow_group_idle_members": _of_shapes(lambda it: it.idle_members),
-    "kshadow_group_client_libraries": _libraries,
-    "kshadow_group_rebalances": _rebalances,
-    "kshadow_group_member_departures": _departures,
-    "kshadow_group_departures_by_origin": _origins,
-    "kshadow_group_rebalance_stopped_partition_seconds": _of_groups(lambda it: _in_seconds(it.counts.stopped_ms)),
-    "kshadow_group_assignment_imbalance_ratio": _of_shapes(lambda it: it.imbalance),
-    "kshadow_group_load_imbalance_ratio": _of_groups(lambda it: it.load_imbalance),
-    "kshadow_group_last_commit_timestamp_seconds": _of_groups(lambda it: _in_seconds(it.last_commit_ms)),
-    "kshadow_group_rollout_verdict": _rollouts,
-    "kshadow_group_rollout_began_timestamp_seconds": _of_groups(lambda it: _in_seconds(it.rollout_began_ms)),
-    "kshadow_group_topic_lag_records": _topics("records"),
-    "kshadow_group_topic_lag_seconds": _topics("seconds"),
-    "kshadow_group_partition_committed_offset": _committed,
-    "kshadow_group_partition_lag_records": _behind,
+    "kshadow_group_state": _each(lambda it: [((it.shape.group_type, it.shape.state), 1)]),
+    "kshadow_group_stale": _one(lambda it: it.stale),
+    "kshadow_group_members": _one(lambda it: it.shape.members),
+    "kshadow_group_generation": _one(lambda it: it.shape.generation),
+    "kshadow_group_idle_members": _one(lambda it: it.shape.idle_members),
+    "kshadow_group_client_libraries": _by(lambda it: it.shape.libraries),
+    "kshadow_group_rebalances": _by(lambda it: it.counts.rebalances),
+    "kshadow_group_member_departures": _by(lambda it: it.counts.departures),
+    "kshadow_group_departures_by_origin": _by(lambda it: it.counts.origins),
+    "kshadow_group_rebalance_stopped_partition_seconds": _one(lambda it: _in_seconds(it.counts.stopped_ms)),
+    "kshadow_group_assignment_imbalance_ratio": _one(lambda it: it.shape.imbalance),
+    "kshadow_group_load_imbalance_ratio": _one(lambda it: it.load_imbalance),
+    "kshadow_group_last_commit_timestamp_seconds": _one(lambda it: _in_seconds(it.last_commit_ms)),
+    "kshadow_group_rollout_verdict": _by(lambda it: [] if it.rollout is None else [(it.rollout.verdict, 1)]),
+    "kshadow_group_rollout_began_timestamp_seconds": _one(lambda it: _in_seconds(it.rollout_began_ms)),
+    "kshadow_group_topic_lag_records": _by(lambda it: ((lag.topic, lag.records) for lag in it.topics)),
+    "kshadow_group_topic_lag_seconds": _by(lambda it: ((lag.topic, lag.seconds) for lag in it.topics)),
+    "kshadow_group_partition_committed_offset": _each(lambda it: ((place, at) for place, at, _ in _positions(it))),
+    "kshadow_group_partition_lag_records": _each(lambda it: ((place, lag) for place, _, lag in _positions(it))),
     "kshadow_finding_active": _findings,
 }
