@@ -79,9 +79,9 @@ class ContextName(_Name):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Those there are."""
-        from agent.cli.contexts_file import contexts_path, load_contexts
+        from agent.cli.contexts_file import load_contexts
 
-        return _items(lambda: list(load_contexts(contexts_path(os.environ)).entries), incomplete)
+        return _items(lambda: list(load_contexts().entries), incomplete)
 
 
 def add_candidates(command: click.Command) -> None:
@@ -215,12 +215,12 @@ def _read_cache(path: Path) -> list[str] | None:
 
 
 def _write_cache(path: Path, names: list[str]) -> None:
+    from agent.common.files import whole_or_not
+
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in path.parent.glob("*"):
             if time.time() - old.stat().st_mtime > CACHE_TTL_S:
                 old.unlink(missing_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.touch(mode=0o600)
-        temporary.write_text(json.dumps(names), encoding="utf-8")
-        os.replace(temporary, path)
+        with whole_or_not(path, 0o600) as file:
+            file.write(json.dumps(names).encode())

@@ -6,7 +6,6 @@ source is asked, nothing of it counts. Its credentials are for its own cluster, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -75,18 +74,11 @@ def run_values(ctx: click.Context) -> GivenValues:
 def _values_in_use(
     ctx: click.Context, takes: Mapping[str, click.Option], *, brokers_first: bool = False
 ) -> dict[str, tuple[Any, Any, str]]:
-    contexts = _load_contexts()
+    from agent.cli.contexts_file import load_contexts
+
+    contexts = load_contexts()
     chosen = requested_name(ctx) or contexts.current
     return {} if chosen is None else _context_values(ctx, contexts, chosen, takes, brokers_first)
-
-
-def _load_contexts() -> Contexts:
-    from agent.cli.contexts_file import ContextError, contexts_path, load_contexts
-
-    try:
-        return load_contexts(contexts_path(os.environ))
-    except ContextError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _context_values(
@@ -94,12 +86,9 @@ def _context_values(
 ) -> dict[str, tuple[Any, Any, str]]:
     """By option: the value as the command line would have it, what the option makes of it, and where it stands."""
     from agent.cli.config_file import coerce
-    from agent.cli.contexts_file import AGENT_KEYS, BROKER_KEYS, SOURCES, ContextError
+    from agent.cli.contexts_file import AGENT_KEYS, BROKER_KEYS, SOURCES
 
-    try:
-        entry = contexts.entry(name)
-    except ContextError as error:
-        raise click.UsageError(str(error)) from None
+    entry = contexts.entry(name)
     in_order = ("bootstrap-server", *SOURCES) if brokers_first else SOURCES
     source = next((it for it in in_order if it in entry and it in takes), None)
     if source is None:

@@ -14,16 +14,16 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import click
 from msgspec import Struct, field
 
-from agent.common.files import locked
+from agent.common.files import locked, whole_or_not
 
 PATH_VARIABLE = "KSHADOW_CONTEXTS"
 SOURCES = ("agent", "bootstrap-server", "from")
@@ -39,7 +39,7 @@ Entry = dict[str, Any]
 _NAME = re.compile(r"\w[\w.@-]{0,99}")
 
 
-class ContextError(ValueError):
+class ContextError(click.UsageError):
     """The file, or what should go into it, is not as it must be; says what to do."""
 
 
@@ -66,41 +66,32 @@ class Contexts(Struct):
             raise ContextError(f"there is no home directory to keep contexts in; {PATH_VARIABLE} names a file")
         form: dict[str, Any] = {"current": self.current} if self.current is not None else {}
         text = yaml.safe_dump({**form, "contexts": self.entries}, sort_keys=False, allow_unicode=True)
-        # What is linked to from here is replaced, not the link.
         path = Path(os.path.realpath(self.path))
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        except OSError as error:
-            raise ContextError(self._unwritable(error)) from None
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:  # mkstemp gave it mode 0600
-                file.write(text)
+            with whole_or_not(path, 0o600) as file:
+                file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
         except OSError as error:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise ContextError(self._unwritable(error)) from None
-
-    def _unwritable(self, error: OSError) -> str:
-        return f"{self.path} cannot be written: {error.strerror}; {PATH_VARIABLE} names another file"
+            raise ContextError(
+                f"{self.path} cannot be written: {error.strerror}; {PATH_VARIABLE} names another file"
+            ) from None
 
 
-def contexts_path(environment: Mapping[str, str]) -> Path:
-    """Where contexts are kept."""
-    if named := environment.get(PATH_VARIABLE):
+def _contexts_path() -> Path:
+    if named := os.environ.get(PATH_VARIABLE):
         return Path(named)
-    base = environment.get("XDG_CONFIG_HOME") or ""
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
     # The XDG specification: what is not absolute is to be ignored.
     # Unlike Path.home, this raises nothing for a user who has no home, as in a container.
     home = Path(os.path.expanduser("~"))
     return (Path(base) if base.startswith("/") else home / ".config") / "kshadow" / "contexts.yaml"
 
 
-def load_contexts(path: Path) -> Contexts:
-    """Read it. Raises `ContextError` with the place and what is wrong there."""
+def load_contexts() -> Contexts:
+    """Read the file. Raises `ContextError` with the place and what is wrong there."""
+    path = _contexts_path()
     try:
         is_there = path.exists()
     except OSError:
@@ -133,18 +124,19 @@ def load_contexts(path: Path) -> Contexts:
 
 
 @contextmanager
-def changed_by_one(path: Path) -> Iterator[None]:
-    """From before it is read until it is written nobody else does so, or of two that change it one is lost.
+def changed_by_one() -> Iterator[Contexts]:
+    """The file, to be changed and saved: meanwhile nobody else does so, or of two that change it one is lost.
 
     Where its directory takes no lock, as on some network's file systems, all go on without one.
     """
+    path = _contexts_path()
     directory = Path(os.path.realpath(path)).parent
     with ExitStack() as held:
         with suppress(OSError):
             if not str(path).startswith("~"):  # `save` refuses it
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             held.callback(os.close, locked(directory, fcntl.LOCK_EX))
-        yield
+        yield load_contexts()
 
 
 def check_name(name: str) -> str:

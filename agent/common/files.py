@@ -31,11 +31,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def whole_or_not(path: Path) -> Iterator[BinaryIO]:
+def whole_or_not(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached.
 
     A link stays one: the file that it names is replaced. What is no file (a pipe, a device) is written to as it is,
-    since whoever may write in its directory would replace the device itself. Its `OSError`s pass through.
+    since whoever may write in its directory would replace the device itself. `mode`: less the umask. Its `OSError`s
+    pass through.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
@@ -48,7 +49,7 @@ def whole_or_not(path: Path) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(mode & ~_umask())
         Path(name).replace(path)
     except BaseException:
         with suppress(OSError):

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agent.cli.completion_candidates import ContextName
+from agent.cli.config_file import unknown_key
+from agent.cli.contexts_file import (
+    KEYS,
+    PATHS,
+    SOURCES,
+    ContextError,
+    Contexts,
+    Entry,
+    changed_by_one,
+    check_entry,
+    check_name,
+    load_contexts,
+)
 from agent.cli.options import FORMATS, long_name, output_option, place_options, typed
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import NameValue, Place
-
-if TYPE_CHECKING:
-    from agent.cli.contexts_file import Contexts, Entry
 
 _COLUMNS = {
     "current": Column("CURRENT"),
@@ -61,9 +69,9 @@ def list_(ctx: click.Context, output: str) -> None:
     Example:
       kshadow context list -o json
     """
-    with _loaded() as contexts:
-        current = _in_use(ctx, contexts)
-        rows = [_form(name, entry, current=name == current) for name, entry in contexts.entries.items()]
+    contexts = load_contexts()
+    current = _in_use(ctx, contexts)
+    rows = [_form(name, entry, current=name == current) for name, entry in contexts.entries.items()]
     shown = map(_shown, rows) if output == "table" else rows
     print_rows(shown, output, _COLUMNS, empty="no contexts; kshadow context set NAME --agent URL makes one")
 
@@ -79,10 +87,10 @@ def show(ctx: click.Context, name: str | None, output: str) -> None:
     Example:
       kshadow context show prod
     """
-    with _loaded() as contexts:
-        current = _in_use(ctx, contexts)
-        chosen = name or current or _fail_none_in_use()
-        form = _form(chosen, contexts.entry(chosen), current=chosen == current)
+    contexts = load_contexts()
+    current = _in_use(ctx, contexts)
+    chosen = name or current or _fail_none_in_use()
+    form = _form(chosen, contexts.entry(chosen), current=chosen == current)
     if output == "table":
         print_rows([_shown(form)], output, _COLUMNS)
     else:
@@ -98,9 +106,9 @@ def current(ctx: click.Context) -> None:
     Example:
       kshadow context current
     """
-    with _loaded() as contexts:
-        name = _in_use(ctx, contexts) or _fail_none_in_use()
-        contexts.entry(name)
+    contexts = load_contexts()
+    name = _in_use(ctx, contexts) or _fail_none_in_use()
+    contexts.entry(name)
     echo(name)
 
 
@@ -113,7 +121,7 @@ def use(name: str) -> None:
     Example:
       kshadow context use prod
     """
-    with _changed() as contexts:
+    with changed_by_one() as contexts:
         contexts.entry(name)
         contexts.current = name
         contexts.save()
@@ -153,10 +161,7 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
       kshadow context set prod --bootstrap-server prod:9093 --command-config client.properties
       kshadow context set prod --unset agent
     """
-    from agent.cli.config_file import unknown_key
-    from agent.cli.contexts_file import KEYS, PATHS, ContextError, check_entry, check_name
-
-    with _changed() as contexts:
+    with changed_by_one() as contexts:
         check_name(name)
         is_new = name not in contexts.entries
         entry = dict(contexts.entries.get(name, {}))
@@ -183,8 +188,6 @@ _remove_variables(set_)
 
 
 def _given(ctx: click.Context) -> Entry:
-    from agent.cli.contexts_file import KEYS
-
     out: Entry = {}
     for parameter in ctx.command.params:
         assert parameter.name is not None, "a parameter has a name"
@@ -204,9 +207,7 @@ def rename(name: str, new: str) -> None:
     Example:
       kshadow context rename prod prod-eu
     """
-    from agent.cli.contexts_file import ContextError, check_name
-
-    with _changed() as contexts:
+    with changed_by_one() as contexts:
         contexts.entry(name)
         if check_name(new) in contexts.entries:
             raise ContextError(f"there is a context {new!r}; kshadow context delete {new} removes it")
@@ -225,7 +226,7 @@ def delete(name: str) -> None:
     Example:
       kshadow context delete test
     """
-    with _changed() as contexts:
+    with changed_by_one() as contexts:
         contexts.entry(name)
         del contexts.entries[name]
         was_used = contexts.current == name
@@ -234,26 +235,6 @@ def delete(name: str) -> None:
     echo(f"{name} is gone")
     if was_used and contexts.entries:
         warn(f"(none is in use now; kshadow context use {next(iter(contexts.entries))} chooses one)")
-
-
-@contextmanager
-def _loaded() -> Iterator[Contexts]:
-    """The file; what is wrong with it, or with what is done to it, is a usage error."""
-    from agent.cli.contexts_file import ContextError, contexts_path, load_contexts
-
-    try:
-        yield load_contexts(contexts_path(os.environ))
-    except ContextError as error:
-        raise click.UsageError(str(error)) from None
-
-
-@contextmanager
-def _changed() -> Iterator[Contexts]:
-    """The same, to be changed and saved."""
-    from agent.cli.contexts_file import changed_by_one, contexts_path
-
-    with changed_by_one(contexts_path(os.environ)), _loaded() as contexts:
-        yield contexts
 
 
 def _in_use(ctx: click.Context, contexts: Contexts) -> str | None:
@@ -267,8 +248,6 @@ def _fail_none_in_use() -> str:
 
 
 def _form(name: str, entry: Entry, *, current: bool) -> dict[str, Any]:
-    from agent.cli.contexts_file import SOURCES
-
     source = next((it for it in SOURCES if it in entry), None)
     return {
         "name": name,
