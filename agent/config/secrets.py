@@ -87,16 +87,11 @@ def holds_secret(name: str) -> bool:
     return is_secret(name) and not name.lower().endswith(_LOCATION_SUFFIXES)
 
 
-def redact_property(name: str, value: str) -> str:
-    """A property's value as it may be printed."""
-    return HIDDEN if is_secret(name) else redact(value)
-
-
 def redact(value: str) -> str:
     """Any other text: credentials in a URL are left out, and its query, which may be a signature."""
     return _QUERY_OF_URL.sub(rf"\1{HIDDEN}", _USER_IN_URL.sub(f"{HIDDEN}@", value))
 
 
 def redact_properties(properties: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """All of them, in their order."""
-    return {name: redact_property(name, value) for name, value in properties}
+    """Properties as they may be printed, in their order."""
+    return {name: HIDDEN if is_secret(name) else redact(value) for name, value in properties}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable
 
 from agent.cli.answers import SourceAway
-from agent.cli.tui.changes import Change
 from agent.cli.tui.fleet import Fleet, FleetRow, display_text, severity_rank, sorted_rows
 from agent.cli.tui.lines import short_number
 from agent.cli.tui.poller import Poller
@@ -42,18 +41,13 @@ def watch_as_lines(
                 lines = summary(told.fleet, asker.source.where, live=asker.source.capabilities.live)
             else:
                 lines = [f"{clock(asker.now_ms)} answers again"] if away else []
-                lines += [change_line(it) for it in told.changes]
+                lines += [f"{clock(it.at_ms)} {it.name}: {it.text}" for it in told.changes]
             away = False
             for text in lines:
                 say(text)
             if not asker.source.capabilities.live:
                 return
         wait(max(interval_s, time.monotonic() - began))
-
-
-def change_line(it: Change) -> str:
-    """One change."""
-    return f"{clock(it.at_ms)} {it.name}: {it.text}"
 
 
 def summary(fleet: Fleet, where: str, *, live: bool) -> list[str]:

@@ -60,11 +60,12 @@ class BriefSection(NamedTuple):
 
 def brief_sections(scene: StoryContext, why: Sequence[str], advice: Sequence[str]) -> tuple[BriefSection, ...]:
     """What stands on the screen, below the answer. `why`: what the evidence says; `advice`: what to do."""
+    to_do = map(_short_advice, advice)
     sections = (
         BriefSection("What happened", tuple(_happened(scene))),
         BriefSection("Why", tuple(_first_clause(it) for it in why)),
         BriefSection("How sure", tuple(_sure(scene))),
-        BriefSection("What to do", tuple(_numbered([_short_advice(it) for it in advice])), keep=len(advice)),
+        BriefSection("What to do", tuple(f"{at}. {it}" for at, it in enumerate(to_do, 1)), keep=len(advice)),
     )
     return tuple(it for it in sections if it.texts)
 
@@ -78,10 +79,6 @@ def _short_advice(text: str) -> str:
     """Its first sentences, and where the runbook is."""
     said, see, where = text.rpartition(" See ")
     return f"{first_sentences(said, ADVICE_CHARACTERS)}{see}{where}" if said else text
-
-
-def _numbered(texts: Sequence[str]) -> list[str]:
-    return [f"{at}. {text}" for at, text in enumerate(texts, 1)]
 
 
 def _happened(scene: StoryContext) -> list[str]:

@@ -18,16 +18,14 @@ def severity_rank(severity: str) -> int:
 def select_findings(
     events: Iterable[Event], since_ms: int | None, until_ms: int | None, group: str | None = None
 ) -> list[Event]:
-    """From any events: the findings (of one group) that were open in a range; without one, those open at the end."""
+    """From any events: the findings (of one group) that were open in a range; without one, those open at the end.
+
+    The newest event of each, in the order in which they opened.
+    """
     found = [event for event in events if event["type"] == "finding" and (group is None or event["group"] == group)]
     if since_ms is None and until_ms is None:
-        return open_at_end(found)
+        return [event for event in _newest_of_each(found) if event["state"] != "resolved"]
     return open_within(found, since_ms, until_ms)
-
-
-def open_at_end(events: Iterable[Event]) -> list[Event]:
-    """The newest event of each finding that is open after these events, in the order in which they opened."""
-    return [event for event in _newest_of_each(events) if event["state"] != "resolved"]
 
 
 def open_within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:

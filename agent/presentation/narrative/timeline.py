@@ -98,7 +98,7 @@ def rebalance_line(rebalance: Rebalance, events: Iterable[Event], group_type: st
             _joined_clause(rebalance),
             *_left_clauses(rebalance.left),
             _cause_clause(rebalance),
-            _members_clause(rebalance),
+            count(rebalance.members, "member"),
             _moved_clause(rebalance, events, group_type),
         )
         if part
@@ -164,10 +164,6 @@ def _cause_clause(rebalance: Rebalance) -> str:
     return with_certainty(text, rebalance.confidence, rebalance.observed)
 
 
-def _members_clause(rebalance: Rebalance) -> str:
-    return count(rebalance.members, "member") if rebalance.members else "no members"
-
-
 def _moved_clause(rebalance: Rebalance, events: Iterable[Event], group_type: str | None) -> str:
     change = next((event for event in events if event["type"] == "assignment_changed"), None)
     if change is None or not change["assigned_partitions"]:
@@ -190,17 +186,14 @@ def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
     unit = partial(_after_generation, event["group_type"], event["generation"])
     match event["type"]:
         case "member_joined":
-            return "joined", unit(_joined_line(member_ref(event["member"])))
+            member = [member_ref(event["member"])]
+            return "joined", unit(f"{member_labels(member)} joined{joins_suffix(member)}")
         case "member_left":
             return "left", unit(_left_clauses([parse_departure(event)])[0])
         case "assignment_changed":
             return "assigned", unit(_assignment_clause(event, event["group_type"]))
         case _:
             return "emptied", unit("the last member left")
-
-
-def _joined_line(member: MemberRef) -> str:
-    return f"{member_labels([member])} joined{joins_suffix([member])}"
 
 
 def _replaced_line(group: list[Event]) -> tuple[str, str]:

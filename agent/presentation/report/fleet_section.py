@@ -49,7 +49,7 @@ def lead_paragraph(facts: FleetReport) -> Markup:
     is_partial = facts.is_partial
     often = at_least(_times_word(facts.rebalances), is_partial)
     who = at_least(f"{len(moved):,}", any(row.is_partial and not row.rebalances for row in facts.groups))
-    said = [f"{capitalized(who)} of {_groups_word(len(facts.groups))} rebalanced, {often} in all."]
+    said = [f"{capitalized(who)} of {len(facts.groups):,} groups rebalanced, {often} in all."]
     timed_out = sum(row.timed_out for row in facts.groups)
     if timed_out:
         timeouts = {str(cause): cause.info.departure_noun or ("", "") for cause in TIMEOUT_CAUSES}
@@ -72,10 +72,6 @@ def lead_paragraph(facts: FleetReport) -> Markup:
         told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
         said.append(f"The most severe findings are on {quoted(worst.group)}: {told}.")
     return Markup(f'<p class="lead">{prose(" ".join(said))}</p>')
-
-
-def _groups_word(number: int) -> str:
-    return f"{number:,} group{'' if number == 1 else 's'}"
 
 
 def _times_word(number: int) -> str:
