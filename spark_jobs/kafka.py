@@ -91,67 +91,61 @@ class SourceOptions(NamedTuple):
     notes: tuple[str, ...]
 
 
-def readable(kafka: Kafka, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def readable(kafka: Kafka) -> dict[str, str]:
     """The options for Spark's Kafka source or sink; the secrets among them come from the environment.
 
     Says on standard error what was left out. Raises `JobError`.
     """
-    mapped = options_of(_all_of(kafka, environ), _text_of)
+    mapped = options_of(_all_of(kafka), _text_of)
     for note in mapped.notes:
         print(f"kshadow: {note}", file=sys.stderr)  # noqa: T201
     # The sink takes no notice of it.
     return {**mapped.options, "groupIdPrefix": GROUP_PREFIX}
 
 
-def assigned(
-    kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None, *, timeout_s: float = 30.0
-) -> dict[str, str]:
+def assigned(kafka: Kafka, topic: str, *, timeout_s: float = 30.0) -> dict[str, str]:
     """The option that has Spark's source read all partitions that the topic has now. Raises `JobError`."""
     from agent.kafka.source.cluster import leaders
 
-    with _asking(kafka, environ) as (consumer, _):
+    with _asking(kafka) as (consumer, _):
         return {"assign": json.dumps({topic: sorted(leaders(consumer, topic, timeout_s))})}
 
 
-def log_of(kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None) -> tuple[LogId, int]:
+def log_of(kafka: Kafka, topic: str) -> tuple[LogId, int]:
     """Which log the topic is now, and how many partitions it has. Raises `JobError`."""
     from agent.kafka.source.cluster import leaders
     from agent.kafka.source.identity import IdentityClient
 
-    with _asking(kafka, environ) as (consumer, properties):
+    with _asking(kafka) as (consumer, properties):
         log_id = IdentityClient(consumer, properties).ask(topic, _LOOK_UP_S)
         return log_id, len(leaders(consumer, topic, _LOOK_UP_S))
 
 
-def begins_of(
-    kafka: Kafka, topic: str, partitions: Iterable[int], environ: Mapping[str, str] | None = None
-) -> dict[int, int]:
+def begins_of(kafka: Kafka, topic: str, partitions: Iterable[int]) -> dict[int, int]:
     """The first offset of each partition that the topic has now. Raises `JobError`."""
     from agent.kafka.source.cluster import EARLIEST, offsets_at
 
-    with _asking(kafka, environ) as (consumer, _):
+    with _asking(kafka) as (consumer, _):
         return offsets_at(consumer, topic, partitions, EARLIEST, _LOOK_UP_S)
 
 
-def ends_of(
-    kafka: Kafka, topic: str, partitions: Iterable[int], environ: Mapping[str, str] | None = None
-) -> dict[int, int]:
+def ends_of(kafka: Kafka, topic: str, partitions: Iterable[int]) -> dict[int, int]:
     """The offset behind the last record of each partition that can be read now. Raises `JobError`."""
     from agent.kafka.source.cluster import LATEST, offsets_at
 
-    with _asking(kafka, environ) as (consumer, _):
+    with _asking(kafka) as (consumer, _):
         return offsets_at(consumer, topic, partitions, LATEST, _LOOK_UP_S)
 
 
 @contextmanager
-def _asking(kafka: Kafka, environ: Mapping[str, str] | None) -> Iterator[tuple[Consumer, dict[str, str]]]:
+def _asking(kafka: Kafka) -> Iterator[tuple[Consumer, dict[str, str]]]:
     """A consumer and its properties, to ask by. Raises `JobError`, for `SourceError`s of the block as well."""
     from confluent_kafka import KafkaException
 
     from agent.kafka.client import new_consumer, quiet, refused_properties
     from agent.kafka.source.errors import SourceError
 
-    properties = quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX})
+    properties = quiet({**_all_of(kafka), "group.id": GROUP_PREFIX})
     try:
         consumer = new_consumer(properties)
     except KafkaException as error:
@@ -164,7 +158,7 @@ def _asking(kafka: Kafka, environ: Mapping[str, str] | None) -> Iterator[tuple[C
         consumer.close()
 
 
-def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka, environ: Mapping[str, str] | None = None) -> Diagnosis:
+def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka) -> Diagnosis:
     """The same, with what the brokers say of sessions where nobody told. Where they do not answer, that is said."""
     from confluent_kafka import KafkaException
 
@@ -174,20 +168,17 @@ def with_broker_sessions(diagnosis: Diagnosis, kafka: Kafka, environ: Mapping[st
     if not (untold := untold_types(diagnosis.sessions)):
         return diagnosis
     try:
-        asked = fetch_session_settings(_all_of(kafka, environ))
+        asked = fetch_session_settings(_all_of(kafka))
     except KafkaException as error:
         print_status(unknown_phrase(untold, error.args[0]))
         return diagnosis
     return msgspec.structs.replace(diagnosis, sessions={**asked, **diagnosis.sessions})
 
 
-def _all_of(kafka: Kafka, environ: Mapping[str, str] | None) -> dict[str, str]:
-    return {**kafka.properties, **_secrets(os.environ if environ is None else environ)}
-
-
-def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
+def _all_of(kafka: Kafka) -> dict[str, str]:
+    """The properties, with those that are secret."""
     try:
-        return msgspec.json.decode(environ.get(SECRETS) or "{}", type=dict[str, str])
+        return kafka.properties | msgspec.json.decode(os.environ.get(SECRETS) or "{}", type=dict[str, str])
     except ValueError:
         # What came is not shown.
         expected = f"{SECRETS}: expected a JSON object of properties and their texts, got something else"

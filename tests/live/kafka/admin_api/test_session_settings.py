@@ -148,7 +148,7 @@ def test_who_is_killed_is_told_by_the_timeout_of_its_brokers(live: Live, capsys:
 
 def test_so_does_a_spark_job(live: Live) -> None:
     own = Diagnosis(sessions={"share": OWN})
-    asked = with_broker_sessions(own, Kafka(properties=live.conf), {})
+    asked = with_broker_sessions(own, Kafka(properties=live.conf))
     assert (asked.sessions["consumer"], asked.sessions["share"]) == (BROKERS, OWN), "what it was told is not asked"
 
 
@@ -245,7 +245,7 @@ def test_without_the_right_the_default_is_assumed_and_that_is_said(
     )
     capsys.readouterr()
     told = Diagnosis(sessions={"share": OWN})
-    assert with_broker_sessions(told, Kafka(properties=live.conf), {}) == told
+    assert with_broker_sessions(told, Kafka(properties=live.conf)) == told
     untold = of_brokers.replace("consumer, share, streams", "consumer, streams")
     assert capsys.readouterr().err == f"kshadow: {untold}\n"
 

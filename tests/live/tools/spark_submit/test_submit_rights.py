@@ -109,7 +109,7 @@ def test_the_check_says_that_the_password_is_wrong(
 
 def test_a_stream_asks_which_log_it_is_by_the_same_rights(cluster: Secured, properties: dict[str, str]) -> None:
     cluster.allow(USER, *LEAST)
-    log, partitions = log_of(Kafka(properties=properties), TOPIC, {})
+    log, partitions = log_of(Kafka(properties=properties), TOPIC)
     assert (len(log.cluster_id), len(log.topic_id), partitions > 0) == (22, 22, True)
 
 

@@ -165,27 +165,32 @@ def test_a_keystore() -> None:
     assert "kafka.ssl.keystore.password" not in mapped(security_protocol="SSL", ssl_keystore_location="/k.p12")
 
 
-def test_secrets_come_from_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_come_from_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kafka = Kafka(properties={name: it for name, it in SCRAM.items() if name != "sasl.password"} | {"debug": "all"})
-    options = readable(kafka, {SECRETS: json.dumps({"sasl.password": "s3"})})
+    monkeypatch.setenv(SECRETS, json.dumps({"sasl.password": "s3"}))
+    options = readable(kafka)
     assert 'password="s3"' in options["kafka.sasl.jaas.config"]
     assert options["groupIdPrefix"] == "kshadow-spark"
     assert capsys.readouterr().err == "kshadow: left out, as of no account to Spark: debug\n"
+    monkeypatch.delenv(SECRETS)
     with pytest.raises(JobError, match=r"sasl\.password: needed"):
-        readable(kafka, {})
+        readable(kafka)
     for text in ("s3cret", '["s3cret"]', '{"a":1}'):
+        monkeypatch.setenv(SECRETS, text)
         with pytest.raises(JobError, match="expected a JSON object of properties and their texts") as error:
-            readable(kafka, {SECRETS: text})
+            readable(kafka)
         assert "s3cret" not in str(error.value)
 
 
 def test_files_that_cannot_be_read() -> None:
     with pytest.raises(JobError, match="/no/such: expected a file in PEM, where the driver runs: No such file"):
-        readable(Kafka(properties={**BASE, "security.protocol": "ssl", "ssl.ca.location": "/no/such"}), {})
+        readable(Kafka(properties={**BASE, "security.protocol": "ssl", "ssl.ca.location": "/no/such"}))
 
 
 def test_partitions_of_nobody() -> None:
     with pytest.raises(Unreachable):
-        assigned(Kafka(properties={"bootstrap.servers": "127.0.0.1:1"}), "t", {}, timeout_s=0.2)
+        assigned(Kafka(properties={"bootstrap.servers": "127.0.0.1:1"}), "t", timeout_s=0.2)
     with pytest.raises(JobError, match=r"librdkafka does not take the properties: .*no\.such"):
-        assigned(Kafka(properties={**BASE, "no.such": "1"}), "t", {})
+        assigned(Kafka(properties={**BASE, "no.such": "1"}), "t")
