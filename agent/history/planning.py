@@ -84,6 +84,14 @@ def planned_reading(
     return reading
 
 
+def range_of(since: str | None, until: str | None, first_ms: int, clocks: Clocks) -> Range:
+    """The range of a rollup, of a history in no directories of days: its first event, and the last of each cluster.
+    Raises `HistoryError`."""
+    last_ms = max(clocks.values())
+    asked = range_of_days(since, until, [date_of(first_ms), date_of(last_ms)])
+    return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, last_ms, clocks=clocks)
+
+
 def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Clocks, clocks: Clocks) -> Range:
     """The range of a rollup, of a history with these dates. `ends` are the last times of events that are read: a
     cluster that has no clock is known up to then."""

@@ -18,7 +18,6 @@ import msgspec
 import pyarrow as pa
 
 from agent.common.units import DAY_MS
-from agent.history.errors import HistoryError
 from agent.history.rollup_reducer import STATE_VERSION, Event, GroupRollup, Row, Rows
 from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
@@ -102,23 +101,6 @@ class Range(NamedTuple):
     def last_ms_of(self, cluster: str | None) -> int:
         """The same of a cluster."""
         return min(self.clocks.get(cluster, self.first_ms), self.last_ms) if self.clocks else self.last_ms
-
-
-def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) -> Range:
-    """The range of days `since` to `until` (YYYY-MM-DD, UTC, both part of it; None: the first and the last there
-    is), of events from `first_ms` to `last_ms`. Raises `HistoryError` for days without any."""
-    since_ms = start_of(since) if since else first_ms // DAY_MS * DAY_MS
-    until_ms = (start_of(until) if until else last_ms // DAY_MS * DAY_MS) + DAY_MS
-    if since_ms > last_ms or until_ms <= first_ms:
-        came = " to ".join(it for it in (since, until) if it)
-        raise HistoryError(
-            f"expected days from {date_of(first_ms)} to {date_of(last_ms)}, which have events, got {came}"
-        )
-    if since_ms >= until_ms:
-        raise HistoryError(
-            f"expected a first day before the last, got {date_of(since_ms)} and {date_of(until_ms - DAY_MS)}"
-        )
-    return Range(since_ms, until_ms, last_ms)
 
 
 def roll_up_groups(events: Iterable[GroupEvent], within: Range, history: str | None = None) -> Rows:

@@ -43,6 +43,7 @@ from agent.history.planning import (
     known_clocks,
     no_events,
     planned_reading,
+    range_of,
     range_read,
 )
 from agent.history.rolling import (
@@ -52,7 +53,6 @@ from agent.history.rolling import (
     OPEN_EPISODES,
     GroupEvent,
     Range,
-    range_of,
     roll_up_groups,
     standing_of,
     start_of,
@@ -192,8 +192,7 @@ class _Reading:
             self._together(sorted(date_of(it["day"] * DAY_MS) for it in found), since, until)
             ends, believed, left_out = self._extent()
             last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
-            within = range_of(since, until, min(it[0] for it in ends.values()), max(last_ms_of.values()))
-            return within._replace(clocks=last_ms_of), believed, left_out
+            return range_of(since, until, min(it[0] for it in ends.values()), last_ms_of), believed, left_out
         last = date_of(self._now_ms + AHEAD_MS)
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:

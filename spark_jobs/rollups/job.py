@@ -24,9 +24,10 @@ from agent.history.planning import (
     no_window_over,
     not_over,
     planned_reading,
+    range_of,
     range_read,
 )
-from agent.history.rolling import EARLIEST_MS, OPEN_EPISODES, Range, range_of, start_of
+from agent.history.rolling import EARLIEST_MS, OPEN_EPISODES, Range, start_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
@@ -168,8 +169,7 @@ def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
     extent = _extent(every, earliest_ms)
     if extent.first_ms is None:
         raise no_events(job.history)
-    within = range_of(job.since, job.until, extent.first_ms, max(extent.last_ms_of.values()))
-    within = within._replace(clocks=extent.last_ms_of)
+    within = range_of(job.since, job.until, extent.first_ms, extent.last_ms_of)
     return _Needed(within, every, None, extent.believed, extent.total - extent.believed, earliest_ms)
 
 
