@@ -11,7 +11,7 @@ from itertools import pairwise
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading, range_of_days, reading_of
 from agent.history.errors import HistoryError
-from agent.history.rolling import Clocks, Range, start_of
+from agent.history.rolling import EARLIEST_MS, Clocks, Range, start_of
 from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until
@@ -46,12 +46,14 @@ def known_clocks(told: Collection[tuple[str, Sequence[LogClock]]], now_ms: int, 
     return {cluster: min(ms, now_ms) for cluster, ms in every.items()}
 
 
-def days_together(dates: Sequence[str], since: str | None, until: str | None) -> list[str]:
+def days_together(dates: Sequence[str], since: str | None, until: str | None) -> tuple[list[str], int]:
     """Of the days with events, in order, those that a rollup is of: not what lies more than a year before all others
-    (`GAP_MS`), unless it is asked for."""
+    (`GAP_MS`), unless it is asked for. And from when on events have a time that can be."""
     behind = [late for early, late in pairwise(dates) if start_of(late) - start_of(early) > GAP_MS]
     is_asked = behind and min(it for it in (since, until, behind[-1]) if it is not None) < behind[-1]
-    return [it for it in dates if not behind or is_asked or it >= behind[-1]]
+    if not behind or is_asked:
+        return [*dates], EARLIEST_MS
+    return [it for it in dates if it >= behind[-1]], start_of(behind[-1])
 
 
 def days_asked(since: str | None, until: str | None, dates: Collection[str], clocks: Clocks) -> Days:

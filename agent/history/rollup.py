@@ -55,7 +55,6 @@ from agent.history.rolling import (
     Range,
     roll_up_groups,
     standing_of,
-    start_of,
 )
 from agent.history.rollup_reducer import STATE_VERSION, Event, Row, Rows
 from agent.history.tables import ROLLED_UP, STANDING
@@ -189,7 +188,8 @@ class _Reading:
             self._say(NOT_DATED)
             self._view("whole", EVERY_DAY)
             found = rows(self._db, f"SELECT DISTINCT at_ms // {DAY_MS} AS day FROM whole WHERE {self.has_time}")
-            self._together(sorted(date_of(it["day"] * DAY_MS) for it in found), since, until)
+            days = sorted(date_of(it["day"] * DAY_MS) for it in found)
+            _, self._earliest_ms = days_together(days, since, until)
             ends, believed, left_out = self._extent()
             last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
             return range_of(since, until, min(it[0] for it in ends.values()), last_ms_of), believed, left_out
@@ -197,7 +197,7 @@ class _Reading:
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:
             raise no_events(self._history)
-        dates = self._together(dates, since, until)
+        dates, self._earliest_ms = days_together(dates, since, until)
         clocks = known_clocks([(it, clocks_of(it, self._say)) for it in self._history], self._now_ms, self._say)
         asked = days_asked(since, until, dates, clocks)
         reading = self._standing(asked, dates)
@@ -208,13 +208,6 @@ class _Reading:
         ends, believed, left_out = self._extent(or_none=True)
         last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
         return range_read(asked, reading, dates, last_ms_of, clocks), believed, left_out
-
-    def _together(self, dates: Sequence[str], since: str | None, until: str | None) -> list[str]:
-        """The days of which the rollup is; what is before them has no time."""
-        together = days_together(dates, since, until)
-        if len(together) < len(dates):
-            self._earliest_ms = start_of(together[0])
-        return together
 
     def _is_there(self, path: str) -> bool:
         here = local_path(path)

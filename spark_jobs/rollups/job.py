@@ -27,7 +27,7 @@ from agent.history.planning import (
     range_of,
     range_read,
 )
-from agent.history.rolling import EARLIEST_MS, OPEN_EPISODES, Range, start_of
+from agent.history.rolling import OPEN_EPISODES, Range
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
@@ -120,7 +120,7 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], told: Told,
     dates = files.dates(now_ms)
     if not dates:
         raise no_events(job.history)
-    dates, earliest_ms = _together(dates, job)
+    dates, earliest_ms = days_together(dates, job.since, job.until)
     clocks = known_clocks(told, now_ms, print_status)
     asked = days_asked(job.since, job.until, dates, clocks)
     reading, standing = _reading(spark, _place(job), asked, dates, history)
@@ -130,12 +130,6 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], told: Told,
     within = range_read(asked, reading, dates, extent.last_ms_of, clocks)
     events = whole if reading.carried is None else whole.unionByName(files.read(reading.carried))
     return _Needed(within, events, standing, extent.believed, extent.total - extent.believed, earliest_ms)
-
-
-def _together(dates: list[str], job: Rollup) -> tuple[list[str], int]:
-    """The days of which the rollup is, and from when on events have a time that can be."""
-    together = days_together(dates, job.since, job.until)
-    return together, EARLIEST_MS if len(together) == len(dates) else start_of(together[0])
 
 
 def _reading(
@@ -165,7 +159,8 @@ def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
     every = files.read()
     day = F.floor(F.col("at_ms") / DAY_MS)
     days = every.where(has_time(F.current_timestamp())).select(day).distinct().collect()
-    _, earliest_ms = _together(sorted(date_of(row[0] * DAY_MS) for row in days), job)
+    dates = sorted(date_of(row[0] * DAY_MS) for row in days)
+    _, earliest_ms = days_together(dates, job.since, job.until)
     extent = _extent(every, earliest_ms)
     if extent.first_ms is None:
         raise no_events(job.history)

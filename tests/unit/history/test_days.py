@@ -7,7 +7,7 @@ import pytest
 from agent.history.days import Days, Reading, is_day, range_of_days, reading_of
 from agent.history.errors import HistoryError
 from agent.history.planning import days_asked, days_together
-from agent.history.rolling import start_of
+from agent.history.rolling import EARLIEST_MS, start_of
 
 YEAR = [f"2026-{month:02d}-{day:02d}" for month in range(1, 13) for day in range(1, 29)]
 
@@ -98,11 +98,11 @@ def test_days_are_of_utc() -> None:
     ],
 )
 def test_days_together(since: str | None, until: str | None, first: str) -> None:
-    assert days_together(["2010-01-01", *YEAR], since, until)[0] == first
+    assert days_together(["2010-01-01", *YEAR], since, until)[0][0] == first
 
 
 def test_a_year_without_an_event_is_a_history() -> None:
     dates = ["2025-01-02", "2026-01-03"]
-    assert days_together(dates, None, None) == dates
-    assert days_together(["2025-01-01", *dates[1:]], None, None) == dates[1:]
-    assert days_together([], None, None) == []
+    assert days_together(dates, None, None) == (dates, EARLIEST_MS)
+    assert days_together(["2025-01-01", *dates[1:]], None, None) == (dates[1:], start_of(dates[1]))
+    assert days_together([], None, None) == ([], EARLIEST_MS)
