@@ -121,9 +121,8 @@ class TopicReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition was read to where it ended at the start."""
-        progress = self._assignment.progress
-        return bool(progress) and all(it.reached for it in progress.values())
+        """Whether every partition was read to where it ended at the start; a shard may have none."""
+        return self._is_connected and all(it.reached for it in self._assignment.progress.values())
 
     @property
     def caught_up_partitions(self) -> dict[int, bool]:
@@ -166,8 +165,8 @@ class TopicReader:
 
     @property
     def healthy(self) -> bool:
-        """Whether reading is known to work."""
-        return bool(self._assignment.progress) and not self._closed and self.last_error is None
+        """Whether reading is known to work; so it is where there is nothing to read."""
+        return self._is_connected and not self._closed and self.last_error is None
 
     @property
     def last_error(self) -> SourceError | None:

@@ -26,7 +26,6 @@ from agent.kafka.source.progress import (
     GroupsBegunAnew,
     LogBounds,
     PartitionCountChanged,
-    PartitionProgress,
     ReaderNotice,
     TopicRecreated,
 )
@@ -82,7 +81,7 @@ def test_a_large_group_is_worked_out_while_answers_are_given(monkeypatch: pytest
 def test_a_reader_whose_thread_died_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     """/healthz said so, while `kshadow_source_healthy` stayed as it had been."""
     parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
-    parts.reader._assignment.progress[0] = PartitionProgress(0, 0, 0)  # type: ignore[union-attr]
+    parts.reader._is_connected = True  # type: ignore[union-attr]
     loop = ReaderLoop(parts, lambda: None)
     scrape = ScrapeReader(parts, loop)
     assert scrape.read().healthy

@@ -292,6 +292,18 @@ def test_partitions_that_are_added_are_read_too(conf, topic, admin):
         assert reader.partition_count == 5
 
 
+def test_a_shard_for_which_there_is_no_partition_yet(conf, topic, admin):
+    """It was never ready: reading had stopped, for no reason."""
+    with TopicReader(conf, topic=topic, partitions=lambda it: it % 5 == 4, probe_interval_s=0.2) as reader:
+        assert (reader.caught_up, reader.healthy) == (False, False), "it is not connected"
+        reader.connect()
+        reader.poll(0.1)
+        assert (reader.caught_up, reader.healthy, reader.positions) == (True, True, {})
+        await_all(admin.create_partitions([NewPartitions(topic, 5)]))
+        produce(conf, topic, 2, partition=4)
+        poll_until(reader, lambda: reader.positions.get(4) == 2)
+
+
 def test_a_topic_deleted_under_the_reader(conf, topic, admin):
     produce(conf, topic, 2)
     with TopicReader(conf, topic=topic, probe_interval_s=0.2) as reader:
