@@ -280,7 +280,7 @@ class ReaderLoop(BackgroundThread):
         self._advance_at = now_s + ADVANCE_S
         # What was asked a moment ago is as good as now: that is less than the grace.
         read = [number for number, until_s in self._reader.read_until_s.items() if now_s - until_s < GRACE_S / 2]
-        if not read:
+        if not read and not self._has_nothing_to_read:
             return
         now_ms = self._event_clock.now_ms(now_s, wall_ms)
         if now_ms is None:
@@ -291,6 +291,11 @@ class ReaderLoop(BackgroundThread):
             self._export(outputs)
             self._tell_time(passed_ms, read)
         self._notify(outputs)
+
+    @property
+    def _has_nothing_to_read(self) -> bool:
+        """Whether this is a shard for which there is no partition: all that it was to read it has read."""
+        return self._shard is not None and self._reader.healthy and not self._reader.positions
 
     def _tell_time(self, passed_ms: int, read: Collection[int]) -> None:
         """Tell the history up to when time has passed in all partitions. The caller holds `writing`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ import pytest
 from agent.common import clock
 from agent.common.pacing import STOOD_STILL_S
 from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, LagSettings, ReadSettings
+from agent.config.values import Shard
 from agent.core.diagnosis.api import Analyzer, Finding, FindingState, GroupContext, Verdict
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.record_time import UNKNOWN
@@ -30,7 +31,12 @@ from agent.kafka.source.progress import (
     TopicRecreated,
 )
 from agent.kafka.source.shared import SharedTopicReader
+from agent.persistence.export.encoded_event import EncodedEvent
+from agent.persistence.export.log_clock import LogClock
+from agent.persistence.export.pipeline import ExportPipeline
+from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.runtime import event_clock
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
 from agent.runtime.queries import AgentQueries
@@ -231,6 +237,51 @@ def test_time_that_passed_while_the_process_was_stopped_is_not_read(monkeypatch:
     monkeypatch.setattr(time, "monotonic", lambda: began_s + stopped_s)
     loop._advance_time()
     assert parts.state.diagnosis.clock_ms(log.partition) == written_ms
+
+
+class ClockSink:
+    """Takes up to when time has passed."""
+
+    name = "clock"
+    batching = BatchLimits(100, 10**6, 0)
+
+    def __init__(self) -> None:
+        self.told: list[LogClock] = []
+
+    def write(self, batch: Sequence[EncodedEvent]) -> Sequence[RejectedEvent]:
+        return []
+
+    def tell_clock(self, clock: LogClock) -> None:
+        self.told.append(clock)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def test_a_shard_without_partitions_tells_the_history_that_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time of the whole set is never known: all shards of it must tell."""
+    monkeypatch.setattr(event_clock, "PATIENCE_S", 0.0)
+    settings, sink = replace(PLAIN_CLUSTER, read=ReadSettings(shard=Shard(1, 2))), ClockSink()
+    exports = ExportPipeline([sink], spool=None)
+    options = AgentOptions(
+        conf={"bootstrap.servers": "127.0.0.1:1"},
+        settings=settings,
+        partitions=lambda it: it % 2 == 1,
+        exports=exports,
+        wall_s=lambda: 1_000.0,
+    )
+    parts = build_parts(options)
+    loop = ReaderLoop(parts, lambda: None)
+    loop.has_caught_up = True
+    loop._advance_time()
+    assert parts.held is not None
+    assert not parts.held._handed_on, "it is not connected"
+    parts.reader._is_connected, loop._advance_at = True, 0.0  # type: ignore[union-attr]
+    loop._advance_time()
+    exports.start()
+    until(lambda: sink.told, said="the sink was told")
+    exports.stop(5)
+    assert sink.told == [LogClock("agent", None, 995_000, (1, 2))]
 
 
 def test_findings_of_a_group_that_is_no_longer_shown_are_not_told() -> None:
