@@ -60,7 +60,7 @@ def _print_group(form: dict[str, Any], *, none: str) -> None:
         "Type": form["group_type"],
         "State": f"{form['state']} since {iso_time(form['state_since_ms']) or 'an unknown time'}",
         "As of": iso_time(form["stale"]["since_ms"]) if form.get("stale") else None,
-        "Generation": form["generation"],
+        "Generation": form["generation"] if form["generation"] >= 0 else None,
         "Target": form.get("target_generation"),
         "Protocol": form.get("protocol"),
         "Leader": form.get("leader"),

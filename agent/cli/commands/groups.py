@@ -87,6 +87,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "state": _state(row),
+        "generation": row["generation"] if row["generation"] >= 0 else None,
         "last_commit": iso_time(row["last_commit_ms"]),
         "state_since": iso_time(row["state_since_ms"]),
     }
@@ -114,7 +115,7 @@ def _follow(query: Query, is_wanted: Callable[[dict[str, Any]], bool]) -> NoRetu
         lines = lines or RowPrinter(
             query.output,
             with_cluster(columns, rows.values()),
-            lambda row: {**row, "state": _state(row), "seen": iso_time(row["seen_ms"])},
+            lambda row: {**_shown(row), "seen": iso_time(row["seen_ms"])},
         )
         lines.print({**row, "seen_ms": answers.now_ms} for row in filter(is_wanted, [*new, *gone]))
 

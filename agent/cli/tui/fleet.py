@@ -204,7 +204,7 @@ def _row(key: Key, form: JsonView, found: Sequence[JsonView], late: int, several
         name,
         display_text(form["group_type"], 20),
         display_text(form["state"], 24),
-        form["generation"],
+        form["generation"] if form["generation"] >= 0 else None,
         int_field(form, "members"),
         int_field(form, "partitions"),
         int_field(form, "rebalances"),

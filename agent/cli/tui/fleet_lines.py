@@ -87,7 +87,7 @@ COLUMNS = (
     Column("SINCE", 5, 7, lambda row, now_ms: _age(row.state_since_ms, now_ms), essential=False),
     Column("COMMIT", 6, 8, lambda row, now_ms: _age(row.last_commit_ms, now_ms), essential=False),
     Column("TYPE", 8, 0, lambda row, _: (row.group_type, "dim"), right=False, essential=False),
-    Column("GEN", 6, 9, lambda row, _: (str(row.generation), "dim"), essential=False),
+    Column("GEN", 6, 9, lambda row, _: ("-" if (at := row.generation) is None else f"{at}", "dim"), essential=False),
 )
 
 

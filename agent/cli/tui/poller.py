@@ -208,5 +208,6 @@ def _unexplained_rebalance(row: FleetRow, more: int, before: Fleet) -> list[Chan
     if row.key not in before.by_key:
         # That it appeared is said already.
         return []
-    what = f"rebalanced {times(more)}; now {row.state}, generation {row.generation}"
+    generation = "" if row.generation is None else f", generation {row.generation}"
+    what = f"rebalanced {times(more)}; now {row.state}{generation}"
     return [Change(row.state_since_ms or before.at_ms, row.key, row.name, what)]

@@ -175,10 +175,11 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
     assignor = f"<small>{text(form['protocol'], 40)}</small>" if form.get("protocol") else ""
     unit = epochs(form["group_type"]).capitalize()
     noun = f"{work(form['group_type'])}s"
+    none = "not known" if is_sampled(form) else "none"
     never = "not known" if form["committed_partitions"] else "never"
     changed = f"<small>{ago(form['state_since_ms'], now_ms)}</small>" if form["state_since_ms"] > 0 else ""
     return Markup(f"""<dl class="figures" id="figures">
-<div><dt>{unit}</dt><dd>{number(form["generation"] if form["generation"] >= 0 else None, "none")}{changed}</dd></div>
+<div><dt>{unit}</dt><dd>{number(form["generation"] if form["generation"] >= 0 else None, none)}{changed}</dd></div>
 <div><dt>Members</dt><dd>{number(len(form["members"]))}{assignor}</dd></div>
 <div><dt>{noun.capitalize()} held</dt><dd>{number(form["partitions"])}</dd></div>
 <div><dt>Lag, records</dt><dd>{number(form["lag"])}</dd></div>

@@ -203,6 +203,15 @@ def test_whatif_of_a_group_that_is_looked_at() -> None:
     assert result.stderr == said
 
 
+def test_a_generation_that_looks_do_not_tell_is_no_number() -> None:
+    runs = [Looks("a").look(0, "Stable", seen("m", 0)).batch()]
+    with served(Replayed(runs, mirror_class=SampledMirror)) as url:
+        (row,) = kshadow("groups", "--agent", url).stdout.splitlines()[1:]
+        described = kshadow("describe", "a", "--agent", url).stdout
+    assert row.split()[:4] == ["a", "classic", "Stable", "-"]
+    assert "Generation" not in described
+
+
 def test_lag_says_when_offsets_were_read_where_groups_are_looked_at() -> None:
     looks = Looks("a").look(0, "Stable", seen("m", 0), positions={0: 1})
     looks.state(4_000, "PreparingRebalance").look(5_000, "Stable", seen("m", 0))

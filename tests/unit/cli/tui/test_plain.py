@@ -156,11 +156,13 @@ def test_many_rebalances_at_once_ask_for_few() -> None:
 
     def all_rebalance() -> None:
         source.rows = [made.row(f"g{number:02d}", rebalances=3, generation=3) for number in range(60)]
+        source.rows[58]["generation"] = -1  # not known
 
     _, after = told(source, all_rebalance)
     assert len(after) == 60
     assert len(source.asked) <= 2 * 25
     assert "14:13:20 g59: rebalanced twice; now Stable, generation 3" in after
+    assert "14:13:20 g58: rebalanced twice; now Stable" in after
 
 
 def test_files_are_told_once() -> None:

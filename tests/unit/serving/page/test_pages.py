@@ -345,6 +345,7 @@ def test_what_looks_do_not_tell_is_not_made_up() -> None:
             assert LIMITATIONS[1:] in answer.text
         page = it.get("/groups/a").text
         assert '<tr data-key="n-1">' in page
+        assert '<dt>Generation</dt><dd><span class="unknown" title="not known">' in page
         assert "The committed offsets were read 58 s ago; what the group" in Reader(page).text
         assert "a member joined" in page.lower() or "joined" in page
 
