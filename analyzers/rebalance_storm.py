@@ -34,7 +34,7 @@ from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, StaticMemberReplaced, Transition
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
-from analyzers.formatting import distinct_names, duration_text, milliseconds
+from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
 from analyzers.origins import with_origins
 from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
 from analyzers.windows import (
@@ -429,7 +429,10 @@ class RebalanceStorm(Analyzer):
             what += f" and {never:,} more that never completed"
         if an_hour is not None:
             what += f" ({an_hour:g} an hour is normal here)"
-        summary = f"{what}: {pattern_clause(pattern, clients, len(going), causes)}"
+        times = count_text(len(going), "departure")
+        if loops and loops[0].at_ms <= now_ms - self._window_ms:
+            times += f" within {duration_text(milliseconds(self.settings.loop_window_s))}"
+        summary = f"{what}: {pattern_clause(pattern, clients, times, causes)}"
         if share:
             summary += f"; partitions were stopped for at least {share * 100:.0f} % of the time"
         advice = spell_settings(PATTERN_ADVICE[pattern], {it.library for it in self._gone})

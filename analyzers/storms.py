@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from agent.core.state_fields import StateFields
-from analyzers.formatting import count_text, names_text
+from analyzers.formatting import names_text
 
 DOMINANT_SHARE = 0.6
 """The share that makes a pattern; below it is a mixture."""
@@ -35,10 +35,9 @@ def dominant_pattern(seen: Counter[StormPattern]) -> StormPattern:
     return most if seen[most] >= DOMINANT_SHARE * seen.total() else StormPattern.MIXTURE
 
 
-def pattern_clause(pattern: StormPattern, clients: Sequence[str], departures: int, causes: Counter[str]) -> str:
-    """A clause of the summary; `departures` are of those clients."""
+def pattern_clause(pattern: StormPattern, clients: Sequence[str], times: str, causes: Counter[str]) -> str:
+    """A clause of the summary; `times` says how many departures there were of those clients."""
     who = names_text(clients) if clients else "members"
-    times = count_text(departures, "departure")
     match pattern:
         case StormPattern.CRASH_LOOP:
             return f"{who} left and joined again repeatedly ({times})"

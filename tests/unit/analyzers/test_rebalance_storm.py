@@ -60,6 +60,16 @@ def test_a_crash_loop_with_growing_pauses_still_shows() -> None:
     assert [str(it.state) for it in storms(story)] == ["firing"]
 
 
+def test_a_slow_crash_loop_says_over_how_long_departures_are_counted() -> None:
+    """Alone, one rebalance within ten minutes is no reason."""
+    story = Story().change(["good", "bad"]).work(20)
+    for _ in range(3):
+        story.lose("bad", join=["bad"]).pass_by(660)
+    (opened,) = storms(story)
+    assert opened.summary.startswith("1 rebalance within 10 min")
+    assert opened.summary.endswith(": bad left and joined again repeatedly (3 departures within 30 min).")
+
+
 def test_a_new_host_at_each_restart_but_a_client_id_of_its_own() -> None:
     story = Story().change(["good", "bad@/0"]).work(20)
     for number in range(3):
@@ -427,7 +437,7 @@ def test_what_is_normal_is_not_known_at_first() -> None:
 
 
 def test_a_clause_without_clients() -> None:
-    assert pattern_clause(StormPattern.CHURN, [], 0, {}).startswith("members are replaced repeatedly: members")  # type: ignore[arg-type]
+    assert pattern_clause(StormPattern.CHURN, [], "", {}).startswith("members are replaced repeatedly: members")  # type: ignore[arg-type]
 
 
 def test_findings_do_not_depend_on_how_the_records_come() -> None:
