@@ -55,6 +55,11 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- if and $.Values.networkPolicy.enabled (not $.Values.networkPolicy.kafkaPorts) -}}
 {{- include "kshadow.checkServers" (dict "where" (printf "config.clusters.%s.bootstrap-server" $name) "servers" (index $cluster "bootstrap-server")) -}}
 {{- end -}}
+{{- $names := keys ($.Values.kafka.secretEnv | default dict) -}}
+{{- range $.Values.extraEnv }}{{ $names = append $names .name }}{{ end -}}
+{{- if and $cluster.kubernetes (not $.Values.kubernetes.enabled) (not (has "KUBECONFIG" $names)) -}}
+{{- fail (printf "config.clusters.%s.kubernetes goes with kubernetes.enabled, which mounts the token that it takes, and turns it on for each cluster without kubernetes: false (or with a KUBECONFIG in extraEnv)" $name) -}}
+{{- end -}}
 {{- include "kshadow-lib.checkProperties" (dict "where" (printf "config.clusters.%s.property" $name) "properties" ($cluster.property | default dict)) -}}
 {{- end -}}
 {{- include "kshadow.checkEnv" (dict "where" "kafka.secretEnv and extraEnv" "own" (list "KSHADOW_CONFIG" "KSHADOW_LISTEN") "secretEnv" .Values.kafka.secretEnv "extraEnv" .Values.extraEnv) -}}

@@ -92,6 +92,11 @@ _BY_TEMPLATES = [
         {"kafka": {"bootstrapServers": ""}, "config": {"clusters": {"eu": {}}}},
         "config.clusters.eu: bootstrap-server is needed",
     ),
+    Wrong(
+        {"kafka": {"bootstrapServers": ""},
+         "config": {"clusters": {"eu": {"bootstrap-server": "eu:1", "kubernetes": True}}}},
+        "config.clusters.eu.kubernetes goes with kubernetes.enabled, which mounts the token that it takes",
+    ),
     Wrong({"config": {"clusters": {"eu": {"bootstrap-server": "eu:1"}}}}, "are both given"),
     Wrong({"config": {"listen": ":1"}}, "config.listen: the chart sets that option; say it by the value serv"),
     Wrong({"config": {"shard": "0/2"}}, "config.shard: the chart sets that option; say it by the value shards"),
@@ -143,6 +148,14 @@ def test_a_secret_may_be_referred_to(helm4: Path, name: str) -> None:
     for reference in ("${KAFKA}", {"file": "/run/secrets/it"}):
         properties = {name: reference, "ssl.key.location": "/etc/key", "ssl.keystore.location": "/etc/store"}
         assert rendered(helm4, CHART, {"kafka": {"bootstrapServers": "kafka:9092", "properties": properties}})
+
+
+def test_a_cluster_that_watches_kubernetes_takes_the_token_or_a_kubeconfig(helm4: Path) -> None:
+    clusters = {"eu": {"bootstrap-server": "eu:1", "kubernetes": True}}
+    values = {"kafka": {"bootstrapServers": ""}, "config": {"clusters": clusters}}
+    env = [{"name": "KUBECONFIG", "value": "/etc/kubeconfig"}]
+    for more in ({"kubernetes": {"enabled": True}}, {"extraEnv": env}):
+        assert rendered(helm4, CHART, {**values, **more})
 
 
 @pytest.mark.parametrize(
