@@ -7,8 +7,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from agent.persistence.export.filesystems import SINGLE_PUT
 from spark_jobs.errors import JobFailed
+
+_WHOLE_WHEN_CLOSED = ("s3a", "s3", "s3n", "gs")
+"""File systems of Hadoop's that publish what a stream has as it is closed. Azure's make the file at once."""
 
 
 def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -30,13 +32,13 @@ def list_files(files: Any, path: Any) -> list[Any]:
 
 
 def put_whole(files: Any, make: Any, path: str, content: bytes) -> None:
-    """Write a file in place of the one that is there: what is broken off is not there. On an object store it is there
-    once it is whole; elsewhere beside first. Raises `JobFailed`."""
-    if str(files.getUri().getScheme()) in SINGLE_PUT:
+    """Write a file in place of the one that is there: what is broken off is not there. On S3 and Google's store it is
+    there once it is whole; elsewhere beside first. Raises `JobFailed`."""
+    if str(files.getUri().getScheme()) in _WHOLE_WHEN_CLOSED:
         _put(files, make(path), content)
         return
-    directory, _, name = path.rpartition("/")
-    beside = make(f"{directory}/.{name}.writing")
+    directory, slash, name = path.rpartition("/")
+    beside = make(f"{directory}{slash}.{name}.writing")
     _put(files, beside, content)
     files.delete(make(path), False)
     if not files.rename(beside, make(path)):

@@ -1,5 +1,5 @@
-"""Files that cannot be written whole, on stores in memory. Of Hadoop's streams those to object stores hold all until
-they are closed, and publish it then."""
+"""Files that cannot be written whole, on stores in memory. Of Hadoop's streams that to S3 holds all until it is closed,
+and publishes it then; HDFS and Azure's stores have a file from its beginning on."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Store:
     def create(self, path: str, overwrite: bool) -> Store:
         assert overwrite
         self._path, self._held = path, b""
+        if self.scheme != "s3a":
+            self.objects[path] = b""
         return self
 
     def write(self, content: bytearray) -> None:
@@ -46,12 +48,12 @@ class Store:
         return self._renames
 
 
-@pytest.mark.parametrize("scheme", ["s3a", "hdfs"])
+@pytest.mark.parametrize("scheme", ["s3a", "hdfs", "abfss"])
 def test_what_cannot_be_written_whole_takes_no_place(scheme: str) -> None:
     store = Store(scheme, 3)
     with pytest.raises(OSError, match="No space left"):
         put_whole(store, str, "lake/page", b"today's")
-    assert store.objects == {"lake/page": b"yesterday's"}
+    assert store.objects["lake/page"] == b"yesterday's"
     store.room = 7
     put_whole(store, str, "lake/page", b"today's")
     assert store.objects == {"lake/page": b"today's"}
@@ -60,3 +62,11 @@ def test_what_cannot_be_written_whole_takes_no_place(scheme: str) -> None:
 def test_what_was_not_renamed_is_not_taken_for_written() -> None:
     with pytest.raises(JobFailed, match="lake/page could not be written"):
         put_whole(Store("hdfs", 7, renames=False), str, "lake/page", b"today's")
+
+
+def test_what_lies_in_the_users_own_directory_stays_there() -> None:
+    store = Store("hdfs", 7)
+    store.objects["page"] = b"yesterday's"
+    with pytest.raises(OSError, match="No space left"):
+        put_whole(store, str, "page", b"the day after")
+    assert [*store.objects] == ["lake/page", "page", ".page.writing"]
