@@ -1,5 +1,5 @@
-"""Files that cannot be written whole, on stores in memory. Of Hadoop's streams that to S3 holds all until it is closed,
-and publishes it then; HDFS and Azure's stores have a file from its beginning on."""
+"""Files that cannot be written whole, on stores in memory. Of Hadoop's streams that to S3 holds all until it is
+closed, and publishes it then; HDFS and Azure's stores have a file from its beginning on."""
 
 from __future__ import annotations
 
