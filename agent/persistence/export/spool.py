@@ -290,8 +290,10 @@ class Spool:
         lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BaseException as error:
             os.close(lock)
+            if not isinstance(error, BlockingIOError):
+                raise
             raise SpoolLocked(
                 f"spool {self._directory}: expected to be alone, another process writes there"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -122,6 +123,17 @@ def test_a_directory_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpoolUnusable, match="expected a directory to write to"):
         open_spool(tmp_path / "file")
+
+
+def test_a_file_system_without_locks_is_not_said_to_have_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(handle: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))  # as of NFS without its lock manager
+
+    monkeypatch.setattr("agent.persistence.export.spool.fcntl.flock", refuses)
+    with pytest.raises(SpoolUnusable, match="No locks available"):
+        open_spool(tmp_path)
 
 
 def test_its_bound_is_kept_and_what_is_consumed_makes_room(tmp_path: Path) -> None:
