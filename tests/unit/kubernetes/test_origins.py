@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
 from agent.core.inference.origins import KINDS
 from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.history import KEEP_MS, MAX_WAITING
+from agent.kubernetes.objects import Workload
 from agent.kubernetes.records import Span
 from tests.harness.kubernetes.components import Cluster, PodHandle, SetHandle
 from tests.harness.kubernetes.memory_world import MemoryWorld
@@ -125,6 +127,33 @@ def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_
     world.passes(6)
     told = [world.evidence.departure_origin(member(pod), left, left + 300) for pod, left in lefts]
     assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
+
+
+def test_of_a_deployment_that_came_and_changed_unseen_it_is_not_said_that_nothing_deleted_its_pod() -> None:
+    """As where an etcd was compacted while nothing was heard: a list shows it as it was after it was given fewer."""
+    unheard = frozenset(["deployments", "replicasets", "events"])
+    world = MemoryWorld(without=unheard)
+    cluster = Cluster(world)
+    began = world.ms
+    world.passes(1)
+    deployment = cluster.deployment("payments", 3)
+    sets, node = cluster.replica_set(deployment, "5b8d7f9c6b", 1, 3), cluster.node("n")
+    pods = [cluster.pod(sets, node) for _ in range(3)]
+    world.passes(5)
+    cluster.scale(deployment, 2, "kubectl")
+    cluster.controller_scales(sets, 2)
+    left = deleted(world, cluster, pods[0])
+    for kind, plural, name in (
+        ("Deployment", "deployments", deployment.name),
+        ("ReplicaSet", "replicasets", sets.name),
+    ):
+        it = world._objects[plural, name]
+        it["metadata"]["generation"] = 2
+        listed = msgspec.convert(it, Workload)
+        world.evidence.apply(kind, listed, Span(began, world.ms))
+    world.evidence.first_look_done()
+    world.passes(6)
+    assert world.evidence.departure_origin(member(pods[0]), left, left + 300) is None
 
 
 def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollout_deleted_it() -> None:
