@@ -108,7 +108,7 @@ class PartitionTrack(Struct, array_like=True):
             if pause_ms > self.pause_ms:
                 self.pause_ms = pause_ms
             self.repeats = self.repeats + 1 if position.offset == before.offset else 0
-        if self.back_from and position.offset >= self.back_from:
+        if position.offset >= self.back_from:
             self.back_from = 0
 
     @property
