@@ -107,6 +107,17 @@ def test_the_findings_of_a_deleted_group_close_with_it() -> None:
     assert out[-2].kind == "group_deleted"
 
 
+def test_what_is_due_of_a_deleted_group_as_something_is_of_another() -> None:
+    log = Log()
+    for generation in (1, 2):
+        member = b.member("m-1", {"t": [0]})
+        log.add(*(b.classic_group(generation, member, group=name) for name in ("kept", "lost")), after_ms=1_000)
+    log.add(b.classic_group(3, group="lost"), after_ms=1_000).add(b.no_classic_group("lost"), after_ms=1_000)
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    diagnosis.replay_batch(run_of(log.records))
+    assert findings(diagnosis.advance(log.now_ms + 700_000)) == [("resolved", "warning", 661_000, 2_000)]
+
+
 FIRST = b.T0 // (5 * MINUTE) * 5 * MINUTE
 """When a window of five minutes begins."""
 

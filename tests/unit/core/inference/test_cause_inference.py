@@ -608,6 +608,21 @@ def test_tasks_of_a_deleted_connector_wait_for_nobody(delay_ms: int) -> None:
     assert last == ("partitions_changed",)
 
 
+@pytest.mark.parametrize(
+    ("delay_ms", "error", "cause"),
+    [(0, 0, "leader_rejoined"), (300_000, 0, "cooperative_followup"), (0, 1, "cooperative_followup")],
+    ids=["nothing is held back", "for a worker that may return", "the leader has not read enough to assign it"],
+)
+def test_what_no_worker_has_is_waited_for_while_the_leader_holds_it_back(
+    delay_ms: int, error: int, cause: str
+) -> None:
+    log = Log()
+    for generation, tasks in enumerate(({"files": [0], "gone": [0]}, *({"files": [0]},) * 3), 1):
+        worker = b.worker("w-1", tasks, delay_ms=delay_ms, error=error)
+        log.add(b.classic_group(generation, worker, protocol_type="connect", protocol="sessioned"), after_ms=700)
+    assert last_rebalance(log).inferred.causes == (cause,)
+
+
 def test_a_stranger_who_assigns_other_partitions_each_time_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classic, "MOST_WITHHELD", 25)
     log = Log()

@@ -44,6 +44,7 @@ REAL = [
     # What several libraries write alike.
     (UNKNOWN, "roundrobin", 6_000, 60_000, JoinForm(0, 0, None, None, 0)),  # Sarama, ruby-kafka
     (UNKNOWN, "range", 10_000, 300_000, JoinForm(0, 0, b"", None, 0)),  # kafka-python, librdkafka before 1.6
+    (UNKNOWN, "roundrobin", 10_000, 300_000, JoinForm(0, 0, b"", None, 0)),  # likewise
     (UNKNOWN, "range", 10_000, 10_000, JoinForm(0, 0, b"", None, 0)),  # aiokafka, librdkafka before 1.0
     (UNKNOWN, "cooperative-sticky", 45_000, 300_000, JoinForm(1, 1, b"", None, 1)),  # kafka-python
     (UNKNOWN, "roundrobin_v2", 30_000, 30_000, JoinForm(0, 0, b"", None, 0)),  # brod

@@ -158,14 +158,20 @@ def member(
 
 
 def worker(
-    member_id: str, tasks: Parts | None, *, version: int = 1, revoked: Parts | None = None, delay_ms: int = 0
+    member_id: str,
+    tasks: Parts | None,
+    *,
+    version: int = 1,
+    revoked: Parts | None = None,
+    delay_ms: int = 0,
+    error: int = 0,
 ) -> classic.MemberMetadata:
     """A Connect worker; `tasks` None: the leader sent it a null list."""
 
     def connectors(items: Parts | None) -> tuple[ConnectorTasks, ...] | None:
         return None if items is None else tuple(ConnectorTasks(name, tuple(ids)) for name, ids in items.items())
 
-    given = ConnectAssignment(0, "w-1", "http://w-1/", 5, connectors(tasks), connectors(revoked), delay_ms)
+    given = ConnectAssignment(error, "w-1", "http://w-1/", 5, connectors(tasks), connectors(revoked), delay_ms)
     return member(
         member_id,
         subscription=encode_payload(ConnectWorkerState(f"http://{member_id}/", 5, None), version),
