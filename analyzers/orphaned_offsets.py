@@ -157,10 +157,8 @@ class OrphanedOffsets(Analyzer):
 
 def _left_behind(view: GroupView, offsets: Sequence[CommittedOffset]) -> list[CommittedOffset]:
     """The offsets of topics that no member subscribes to, as far as subscriptions are known."""
-    if view.protocol_type != "consumer":
-        return []
     if not all(member.subscription or member.subscription_regex for member in view.members):
-        # Some member's could not be read.
+        # Some member's could not be read, or they are of a protocol that names no topics.
         return []
     used = {topic for member in view.members for topic in (*member.subscription, *member.assignment)}
     used |= {topic for member in view.members for topic in member.target or ()}
