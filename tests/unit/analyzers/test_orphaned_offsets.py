@@ -136,10 +136,10 @@ def test_commits_without_a_time_tell_nothing() -> None:
 
 
 def moved() -> Log:
-    """A group that left topic `old` for `new`."""
+    """A group that left topic `old` for `new`, and for one of which nothing was committed yet."""
     log = Log().add(b.classic_group(1, b.member("a-1", {"old": [0, 1], "new": [0]}, topics=["old", "new"])))
     log.add(*(b.commit(topic, number, at_ms=log.now_ms) for topic, number in (("old", 0), ("old", 1), ("new", 0))))
-    return log.add(b.classic_group(2, b.member("a-1", {"new": [0]}, topics=["new"])))
+    return log.add(b.classic_group(2, b.member("a-1", {"new": [0]}, topics=["new", "empty"])))
 
 
 def test_topics_that_an_active_group_left() -> None:

@@ -26,6 +26,7 @@ from analyzers.stalled_rules import (
     standing_since_ms,
     was_rewound,
 )
+from analyzers.stalled_texts import StuckPartition, lag_condition
 from tests.unit.analyzers.driving import MINUTE_MS, Log, findings, idle, of_the_capture, states
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP
@@ -251,6 +252,15 @@ def test_nor_has_one_that_did_not_commit() -> None:
 )
 def test_severities(of: Status, is_lag_known: bool, expected: Severity) -> None:
     assert severity_of(of, is_lag_known=is_lag_known) is expected
+
+
+def test_of_several_states_the_worst_is_told() -> None:
+    told = (Status.WARN, Status.STOP, Status.STALL)
+    stuck = {("t", at): StuckPartition(of, f"c{at}", 0, 5, 10 + at, 0) for at, of in enumerate(told)}
+    assert lag_condition(stuck, (), MINUTE_MS).summary == (
+        "1 partition of c1 not committed for up to 1 min, with records to read; t-1 is at offset 5. 11 records behind: "
+        "t-1."
+    )
 
 
 def test_of_a_group() -> None:

@@ -623,6 +623,15 @@ def test_what_no_worker_has_is_waited_for_while_the_leader_holds_it_back(
     assert last_rebalance(log).inferred.causes == (cause,)
 
 
+def test_a_topic_that_nobody_wants_any_more_waits_for_no_round() -> None:
+    both, kept = {"t": [0], "old": [0]}, {"t": [0]}
+    log = Log()
+    for generation, (topics, given, owned) in enumerate(((both, both, {}), (kept, kept, both), (kept, kept, kept)), 1):
+        member = b.member("m-1", given, topics=[*topics], owned=owned)
+        log.add(b.classic_group(generation, member, protocol="cooperative-sticky"), after_ms=700)
+    assert last_rebalance(log).inferred.causes == ("leader_rejoined",)
+
+
 def test_a_stranger_who_assigns_other_partitions_each_time_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classic, "MOST_WITHHELD", 25)
     log = Log()

@@ -48,6 +48,8 @@ REAL = [
     (UNKNOWN, "range", 10_000, 10_000, JoinForm(0, 0, b"", None, 0)),  # aiokafka, librdkafka before 1.0
     (UNKNOWN, "cooperative-sticky", 45_000, 300_000, JoinForm(1, 1, b"", None, 1)),  # kafka-python
     (UNKNOWN, "roundrobin_v2", 30_000, 30_000, JoinForm(0, 0, b"", None, 0)),  # brod
+    # franz-go, in a group whose leader is of Java.
+    (UNKNOWN, "cooperative-sticky", 45_000, 300_000, JoinForm(3, 3, NOTHING_OWNED, None, 3)),
     # franz-go, and Java in a group whose leader is of franz-go.
     (UNKNOWN, "range", 45_000, 300_000, JoinForm(3, 3, None, None, 0)),
 ]
