@@ -54,8 +54,9 @@ unlikely_factor),
     session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
-    poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members π · idle_member_share · U[g, e]; where
-                     there may be a limit that is not in the log, as above, with e in place of c + i + late
+    poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members that kept partitions as they joined
+                     π · s · U[g, e]; where there may be a limit that is not in the log, as above, with e in place of
+                     c + i + late
 
 The code says what is left out here: static members, members of generations that never completed, KIP-848.
 """
@@ -166,7 +167,14 @@ def departure_times(
         if last is None or (since_ms > last and end_ms < timeouts_end_ms):
             # Its last commit, if any, is of the generation before; since then it only joined.
             usual = usual_interval_ms if member.partitions else None
-            out = _without_commits(limits, joined_ms, since_ms, end_ms, usual, cooperative=cooperative)
+            out = _without_commits(
+                limits,
+                joined_ms,
+                since_ms,
+                end_ms,
+                usual,
+                in_background=cooperative and any((member.owned or {}).values()),
+            )
             # Its client may have rejoined by itself.
             out = _with_unmoved_stall(out, limits, activity, end_ms, falls_idle)
             if cooperative and last is not None:
@@ -458,7 +466,7 @@ def _without_commits(
     end_ms: int,
     usual_interval_ms: int | None,
     *,
-    cooperative: bool,
+    in_background: bool,
 ) -> TimesByCause:
     """Only that it was there as its generation began is known. Any later time is as good, but that one which dies
     soon after has no time to commit."""
@@ -486,9 +494,9 @@ def _without_commits(
     }
     if limits.poll_ms is not None:
         out[Cause.POLL_TIMEOUT] = later_than(since_ms + limits.poll_ms)
-        if cooperative:
-            # One that stalled before its generation rejoined in the background, and had had nothing to commit.
-            out[Cause.POLL_TIMEOUT] += scale_times(later_than(since_ms), idle)
+        if in_background:
+            # One that stalled before its generation had had nothing to commit: as nobody has where nobody commits.
+            out[Cause.POLL_TIMEOUT] += scale_times(later_than(since_ms), 1.0 if usual_interval_ms is None else idle)
     return out
 
 

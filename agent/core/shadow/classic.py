@@ -301,7 +301,8 @@ class ClassicGroup:
         told_ms, began_ms = value.current_state_timestamp, self.pace.since_ms
         is_dated = _may_end_join_phase(value, at) and (began_ms is None or told_ms >= began_ms - TOLERANCE_MS)
         sync_ms = max(at.timestamp_ms - told_ms, 0) if self.members and is_dated else None
-        cooperative = self._is_cooperative()
+        # Of a group that nobody is left in, those that were tell it.
+        cooperative = self._is_cooperative(self.members or old)
         is_first_seen = previous is None and generation > FIRST_GENERATION
         # Times of the records, as far as they can be reckoned with.
         end_ms = bounded_ms(told_ms if is_dated else at.timestamp_ms)
@@ -376,12 +377,12 @@ class ClassicGroup:
             out.append(GroupEmptied(*who, generation))
         return out
 
-    def _is_cooperative(self) -> bool:
+    def _is_cooperative(self, members: Mapping[str, Member]) -> bool:
         """Whether members keep partitions through a rebalance: they say so by owning some as they join (KIP-429,
         KIP-415 in Connect from its protocol version 1 on)."""
         if self.group_type is GroupType.CONNECT:
             return self.protocol != "default"
-        return any(member.owned for member in self.members.values())
+        return any(member.owned for member in members.values())
 
     def _forgotten_topics(self, old: Mapping[str, Member], offsets: CommittedOffsets) -> set[str]:
         """Topics that nobody has any more, and of which nothing is committed: as of those that were deleted."""

@@ -663,6 +663,30 @@ def test_a_member_without_partitions_did_not_stall(committed: bool) -> None:
     assert departure.inferred.evidence["candidates"] == ["member_left", "session_timeout"]
 
 
+@pytest.mark.parametrize(
+    ("owned", "has_others", "cause"),
+    [
+        ({"t": [0]}, False, "unknown_departure"),
+        ({"t": [0]}, True, "unknown_departure"),
+        (None, True, "member_left"),
+    ],
+)
+def test_who_kept_partitions_may_have_stalled_before_its_generation(
+    owned: dict[str, list[int]] | None, has_others: bool, cause: str
+) -> None:
+    """Cooperative members rejoin in the background. Where nobody commits nothing tells that one had stalled, but that
+    one which came with its generation polled."""
+    member = b.member(GO, {"t": [0]}, owned=owned, session_ms=6_000, rebalance_ms=8_000)
+    other = b.member(STAY, {"t": [1]}, owned={"t": [1]}, session_ms=6_000, rebalance_ms=8_000)
+    others = [other] if has_others else []
+    log = Log().add(b.new_group(), b.classic_group(1, other))
+    log.add(b.classic_group(2, member, *others), after_ms=20_000)
+    log.add(b.classic_group(3, *others), after_ms=3_000)
+    departure = [it for it in log.replayed()[1] if isinstance(it, MemberLeft)][-1]
+    assert departure.inferred is not None
+    assert departure.inferred.cause == cause
+
+
 @pytest.mark.parametrize("back_ms", [1_000, 60_000, 86_400_000])
 def test_of_a_static_member_that_went_long_before_its_commit_it_is_not_known_how(back_ms: int) -> None:
     """Clocks of brokers are apart, or were set: nothing was likely then, and the record that tells of it was passed
