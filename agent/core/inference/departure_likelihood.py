@@ -563,7 +563,10 @@ def kip848_departure_probabilities(
             UniformInterval(late, since + poll, max(since + 2 * poll, at_ms)),
         )
     shares = dict(P.departure_shares)
-    if is_behind and seen_ms is not None and member.rebalance_timeout_ms is not None:
+    fell_silent = committed is not None and at_ms > committed + interval
+    # Who went on with its work would have given up what it had to as it polled next.
+    worked_on = fell_silent and seen_ms is not None and last > seen_ms + usual.heartbeat_ms + interval
+    if is_behind and not worked_on and seen_ms is not None and member.rebalance_timeout_ms is not None:
         # Its newest record asks it to give up partitions, and so does a timer of the broker's that began with that.
         dropped_ms = seen_ms + member.rebalance_timeout_ms
         out[Cause.REJOIN_TIMEOUT] = (
@@ -580,7 +583,6 @@ def kip848_departure_probabilities(
         likely.pop(Cause.POLL_TIMEOUT, None)
     else:
         # Who never committed, or whose next commit was not due, did not fall silent.
-        fell_silent = committed is not None and at_ms > committed + interval
         silent_share = silence_share if fell_silent else P.other_silence_share
         likely[Cause.UNKNOWN_DEPARTURE] = silent_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
     total = sum(likely.values())

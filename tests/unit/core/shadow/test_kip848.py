@@ -348,6 +348,25 @@ def test_how_a_member_went_that_did_not_give_up_what_it_had_to(
     assert left.inferred.cause == cause
 
 
+@pytest.mark.parametrize(
+    ("until_ms", "cause"), [(256_000, "session_timeout"), (1_000, "rejoin_timeout"), (299_000, "rejoin_timeout")]
+)
+def test_who_went_on_working_and_then_fell_silent_was_not_waited_for(until_ms: int, cause: str) -> None:
+    """Its session ends by chance 5 minutes after it was asked: who polls gives up what it has to. One that works on
+    what it polled commits until it is dropped."""
+    script = ModernScript(CONSUMER, GROUP)
+    log = Log().add(*script.join("a-1"), *script.join("b-1"), *script.heartbeat("a-1"))
+    assert script.members["a-1"].revoking, "it is asked"
+    asked_ms = log.now_ms
+    for at_ms in range(asked_ms + 1_000, asked_ms + until_ms + 1, 1_000):
+        log.add(*(b.commit("t", it, at_ms=at_ms, id_of_topic=b.topic_id("t"), version=4) for it in range(6)))
+    log.add(*script.leave("a-1"), after_ms=asked_ms + 300_001 - log.now_ms)
+    mirror = PartitionMirror(log.partition, KnownSessions({"consumer": SessionSetting()}))
+    (left,) = (it for record in log.records for it in mirror.replay(record) if isinstance(it, MemberLeft))
+    assert left.inferred is not None
+    assert left.inferred.cause == cause
+
+
 def test_a_static_member_of_the_classic_protocol_is_replaced_without_leaving() -> None:
     # `getOrMaybeSubscribeStaticConsumerGroupMember`: only between two KIP-848 members must the old one have left.
     log = Log()
