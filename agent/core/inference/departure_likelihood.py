@@ -272,15 +272,19 @@ def scale_times(times: DepartureTimes, factor: float) -> DepartureTimes:
 def is_begun_anew(change: CoordinatorChange | None, last_ms: int, session_ms: int) -> bool:
     """Whether another coordinator may have begun a member's session anew that was heard of last at `last_ms`: before
     that, it had not run out."""
-    return change is not None and last_ms < change.until_ms and change.since_ms <= last_ms + session_ms
+    if change is None or change.since_ms > last_ms + session_ms:
+        return False
+    # Brokers' clocks differ: the new one's may be behind.
+    return last_ms < change.until_ms or last_ms <= change.since_ms
 
 
 def _times_after_change(change: CoordinatorChange | None, last_ms: int, session_ms: int) -> DepartureTimes:
     """When a session runs out that was begun anew since `last_ms`."""
     if change is None or not is_begun_anew(change, last_ms, session_ms):
         return ()
-    # Brokers' clocks differ.
-    earliest_ms = max(min(change), last_ms) + session_ms - P.timer_precision_ms
+    # It is gone by the new one's clock.
+    heard_ms = min(max(change.since_ms, last_ms), change.until_ms)
+    earliest_ms = heard_ms + session_ms - P.timer_precision_ms
     latest_ms = min(change.until_ms, last_ms + session_ms + P.longest_without_coordinator_ms) + session_ms
     return (UniformInterval(1.0, earliest_ms, latest_ms + P.log_time_tolerance_ms),)
 

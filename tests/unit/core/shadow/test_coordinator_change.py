@@ -85,6 +85,24 @@ def test_a_session_that_was_begun_anew_is_no_poll_timeout(kind: str, *, is_lone:
     assert "session_timeout" in (told.cause, *told.evidence.get("candidates", ()))
 
 
+@pytest.mark.parametrize("behind_ms", [0, 2_000, 3_000])
+def test_a_session_that_was_begun_anew_by_a_clock_that_is_behind(behind_ms: int) -> None:
+    """`a-1` dies with its coordinator; the next comes a second later, by its own clock before the last commit."""
+    log = Log()
+    classic_members(log)
+    for _ in range(20):
+        both_commit(log, 0, 1)
+    before = len(log.records)
+    log.now_ms -= behind_ms
+    for after_ms in (*[1_000] * (SESSION_MS // 1_000), 1_400):
+        both_commit(log, 1, after_ms=after_ms)
+    log.now_ms -= SESSION_MS
+    without_a_classic_member(log)
+    told = departure(log, [0] * before + [2] * (len(log.records) - before)).inferred
+    assert told is not None
+    assert (told.cause, told.evidence["coordinator_changed"]) == ("session_timeout", True)
+
+
 def test_a_poll_limit_that_ran_out_without_a_coordinator_is_told_to_the_next() -> None:
     """Its client says goodbye as soon as there is one; or its session was begun anew, and has run out."""
     log = Log()
