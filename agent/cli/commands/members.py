@@ -33,7 +33,7 @@ MEMBER_COLUMNS = {
 def members(query: Query, /, group: str, **_: Any) -> None:
     """List the members of one group.
 
-    With their timeouts in milliseconds and their assigned partitions.
+    With their timeouts and their assigned partitions.
 
     \b
     Example:
