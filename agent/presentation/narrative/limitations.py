@@ -10,7 +10,7 @@ from agent.presentation.narrative.advice import clients_phrase
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.evidence import why_unknown
 from agent.presentation.narrative.origins import is_explained
-from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, is_sampled, work
+from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
 from agent.presentation.narrative.sampling import missed_phrase
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import capitalized, count, grouped, join_words
@@ -27,9 +27,9 @@ def limitations(scene: StoryContext) -> list[str]:
     told, group_type = scene.totals, scene.group_type
     out = _sampling_limitation(scene)
     if (lost_before_ms := scene.asked.lost_before_ms) is not None:
+        whole = "" if scene.is_looked_at else " With --bootstrap-server the whole topic is read."
         out.append(
-            f"What was before {scene.calendar.at(lost_before_ms)}: the agent keeps the latest events "
-            "only. With --bootstrap-server the whole topic is read."
+            f"What was before {scene.calendar.at(lost_before_ms)}: the agent keeps the latest events only.{whole}"
         )
     events = (it for entry in scene.entries for it in entry.events)
     # One that was deleted before is not older than the log.
@@ -45,7 +45,7 @@ def limitations(scene: StoryContext) -> list[str]:
             f"What happened in {count(told.never_completed, 'rebalance')} that never completed: only a jump of the "
             f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
         )
-    if unknown and not (scene.form is not None and is_sampled(scene.form)):
+    if unknown and not scene.is_looked_at:
         unknown[-1] += f" {_broker_log_hint(scene)}"
     out += unknown
     out += _cost_limitation(told, group_type)

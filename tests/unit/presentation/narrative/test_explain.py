@@ -462,6 +462,10 @@ def test_rebalances_without_a_generation_may_be_unknown_too() -> None:
     events = [{**m.rebalance(1, "unknown", T0 + at * MINUTE, confidence=0.0), **seen} for at in range(2)]
     story = explain(StoryRequest("g", T0 + 9 * MINUTE), events, [], m.form(generations_skipped=None))
     assert "What triggered 2 rebalances: the log does not show it." in story.limitations
+    # A deleted group has no form. Where groups are looked at nobody may read the topic, and the agent takes no log.
+    gone = explain(StoryRequest("g", T0 + 9 * MINUTE, complete_since_ms=T0, of_agent=True), events, [], None)
+    assert "What triggered 2 rebalances: the log does not show it." in gone.limitations
+    assert not any("--b" in it for it in gone.limitations)
 
 
 def test_a_group_that_was_deleted_within_the_range_is_not_older_than_it() -> None:
