@@ -43,6 +43,10 @@ class AgentProcess:
             )
         return self
 
+    def come_up(self, **environment: str) -> None:
+        """Start it, and wait until it is ready."""
+        self.start(**environment).wait_ready()
+
     def kill(self) -> None:
         """-9."""
         self.signal(signal.SIGKILL)

@@ -28,8 +28,7 @@ MUTATED = 40
 def compacted(directory: Path, scale: Scale) -> Verdict:
     """The cleaner takes all but the newest record of each key, tombstones too, under a reader that is level."""
     with scene(f"log compacted {scale.times} times", directory, scale) as it, recording(it.servers) as control:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for _ in range(scale.times):
             pause(6)
             control.wait_level()
@@ -49,8 +48,7 @@ def segments_deleted(directory: Path, scale: Scale) -> Verdict:
     history all of that, and all that was told before its snapshots.
     """
     with scene(f"segments deleted {scale.times} times", directory, scale) as it, recording(it.servers) as control:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for _ in range(scale.times):
             pause(6)
             control.wait_level()
@@ -62,8 +60,7 @@ def segments_deleted(directory: Path, scale: Scale) -> Verdict:
         control.wait_level()
         began = delete_segments(it.kafka, ALL)
         assert any(began[partition] > position for partition, position in kept.items()), (began, kept)
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         it.play_out()
         control.wait_level()
         assert all(begin(it.kafka, partition) == offset for partition, offset in began.items())
@@ -92,8 +89,7 @@ def recreated(directory: Path, scale: Scale) -> Verdict:
     """The topic is deleted and made anew under a running agent, and other groups write to it."""
     half = replace(scale, seconds=max(60, scale.seconds / 2))
     with scene("topic deleted and made anew", directory, half) as it, recording(it.servers) as control:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         it.play_out()
         control.wait_level()
         recreate(it.kafka)
@@ -126,8 +122,7 @@ def poisoned(directory: Path, scale: Scale) -> Verdict:
     settings = GeneratorSettings(0, groups=5, duration_ms=60_000, commit_interval_ms=1000, seed=scale.seed)
     pattern = list(records(settings))
     with scene("records of every kind of poison", directory, scale) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         producer = Producer({"bootstrap.servers": it.servers, "client.id": "__admin_client", "log_level": 2})
         put = 0
         for number, poison in enumerate(POISON * scale.times):

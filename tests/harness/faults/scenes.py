@@ -47,8 +47,7 @@ def killed(directory: Path, scale: Scale) -> Verdict:
 def broker_restarted(directory: Path, scale: Scale) -> Verdict:
     """The broker is stopped and started: in good order, and by kill -9."""
     with scene(f"broker restarted {scale.times} times", directory, scale) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for number in range(scale.times):
             pause(6)
             if number % 2:
@@ -61,8 +60,7 @@ def broker_restarted(directory: Path, scale: Scale) -> Verdict:
 def leaders_moved(directory: Path, scale: Scale) -> Verdict:
     """Every partition's leader moves from one broker to the other and back."""
     with scene(f"leaders moved {scale.times} times", directory, scale, nodes=2) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for number in range(scale.times):
             pause(5)
             it.kafka.move_leaders(TOPIC, dict.fromkeys(range(PARTITIONS), 1 + number % 2))
@@ -73,8 +71,7 @@ def leaders_moved(directory: Path, scale: Scale) -> Verdict:
 def broker_lost(directory: Path, scale: Scale) -> Verdict:
     """One of two brokers is killed, and comes back."""
     with scene("one of two brokers killed", directory, scale, nodes=2) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         pause(5)
         it.kafka.brokers[1].kill()
         pause(10)
@@ -86,8 +83,7 @@ def broker_lost(directory: Path, scale: Scale) -> Verdict:
 def network_paused(directory: Path, scale: Scale) -> Verdict:
     """The broker is silent (SIGSTOP) for a while, more than once."""
     with scene(f"broker silent {scale.times} times 12 s", directory, scale) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for _ in range(scale.times):
             pause(4)
             it.kafka.pause()
@@ -100,8 +96,7 @@ def network_paused(directory: Path, scale: Scale) -> Verdict:
 def agent_paused(directory: Path, scale: Scale) -> Verdict:
     """The agent itself stands still (SIGSTOP) for a while: as on a host that swaps, or a machine that is moved."""
     with scene(f"agent stopped {scale.times} times 10 s", directory, scale) as it:
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         for _ in range(scale.times):
             pause(4)
             it.agent.signal(signal.SIGSTOP)
@@ -117,8 +112,7 @@ def sink_down(directory: Path, scale: Scale) -> Verdict:
     """
     with scene("history topic down", directory, scale, nodes=2) as it:
         away = it.history_apart()
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         it.wait_events(1)
         away.kill()
         pause(scale.seconds / 2)
@@ -126,8 +120,7 @@ def sink_down(directory: Path, scale: Scale) -> Verdict:
         it.note(f"{it.total('kshadow_history_buffered_events'):.0f} events waited after {scale.seconds / 2:.0f} s")
         it.note(f"/readyz {ready[0]} {ready[1].decode().strip()[:160]}")
         it.agent.kill()
-        it.agent.start()
-        it.agent.wait_ready()
+        it.agent.come_up()
         pause(5)
         it.note(f"{it.total('kshadow_history_buffered_events'):.0f} after a kill -9")
         away.restart()
@@ -145,8 +138,7 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
     try:
         with scene("disk full", directory, scale, nodes=2) as it:
             away = it.history_apart()
-            it.agent.start()
-            it.agent.wait_ready()
+            it.agent.come_up()
             pause(8)
             ballast = state / "ballast"
             away.kill()
@@ -157,8 +149,7 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
             it.note(f"failed writes {it.total('kshadow_snapshot_writes_total', 'failed'):.0f}")
             it.note(f"{it.total('kshadow_history_buffered_events'):.0f} events waited")
             it.agent.kill()
-            it.agent.start()
-            it.agent.wait_ready()
+            it.agent.come_up()
             pause(5)
             ballast.unlink()
             away.restart()
@@ -178,8 +169,7 @@ def clock_jumped(directory: Path, scale: Scale) -> Verdict:
     clock.write_text("0")
     with scene(f"clock jumped {4 * scale.times} times", directory, scale) as it:
         it.agent.module = "tests.harness.faults.skewed"
-        it.agent.start(KSHADOW_TEST_CLOCK=str(clock))
-        it.agent.wait_ready()
+        it.agent.come_up(KSHADOW_TEST_CLOCK=str(clock))
         for number in range(scale.times):
             for ahead_s in (3600, -86_400, -90, 0):
                 pause(3)
@@ -200,13 +190,11 @@ def fenced(directory: Path, scale: Scale) -> Verdict:
         agents = [_replica(it, directory, name, "the-same") for name in ("one", "two")]
         codes = []
         try:
-            agents[0].start()
-            agents[0].wait_ready()
+            agents[0].come_up()
             for number in range(scale.times):
                 pause(5)
                 old, new = agents[number % 2], agents[1 - number % 2]
-                new.start()
-                new.wait_ready()
+                new.come_up()
                 # It says that it is blind and shows nothing; whoever runs it ends it.
                 until(lambda old=old: old.get("/healthz")[0] == 503, 60, old.tail)  # type: ignore[misc]
                 assert not old.groups(10)
@@ -232,17 +220,14 @@ def replicas(directory: Path, scale: Scale) -> Verdict:
         one, two = both
         scrapes = Scrapes(both)
         try:
-            one.start()
-            one.wait_ready()
-            two.start()
-            two.wait_ready()
+            one.come_up()
+            two.come_up()
             scrapes.start()
             until(lambda: all(0 < it.owned() < PARTITIONS for it in both), 60, one.tail)
             pause(5)
             one.kill()
             until(lambda: two.owned() == PARTITIONS, 60, two.tail)
-            one.start()
-            one.wait_ready()
+            one.come_up()
             until(lambda: one.owned() > 0, 60, one.tail)
             two.signal(signal.SIGSTOP)
             until(lambda: one.owned() == PARTITIONS, 60, one.tail)

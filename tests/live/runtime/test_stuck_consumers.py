@@ -169,7 +169,7 @@ def test_stuck_consumers_are_told_in_time_and_others_never(
         *("--history-parquet", str(history), "--history-samples", "10s", "--history-roll", "5s"),
     )
     request.addfinalizer(lambda: agent.is_running and agent.kill())
-    agent.start().wait_ready()
+    agent.come_up()
 
     def found() -> dict[str, dict[str, Any]]:
         events = agent.json("/api/v1/findings")
