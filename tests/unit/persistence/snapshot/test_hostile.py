@@ -139,16 +139,6 @@ def sealed(rest: bytes) -> bytes:
     return b"kshadow\x00" + blake2b(rest, digest_size=32).digest() + rest
 
 
-def test_of_another_format() -> None:
-    rest = bytearray(image()[40:])
-    rest[:2] = (FORMAT + 1).to_bytes(2, "big")
-    told = refused(sealed(bytes(rest)))
-    assert (told.reason, str(told)) == (
-        RefusalReason.OTHER_FORMAT,
-        f"expected a snapshot of format {FORMAT}, got one of format {FORMAT + 1}",
-    )
-
-
 @FAIR
 @given(st.binary(max_size=200))
 @example(b"")

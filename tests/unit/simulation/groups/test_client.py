@@ -459,12 +459,6 @@ def test_an_answer_to_join_waits_on_if_the_thaw_is_not_a_poll() -> None:
     assert one(client.wake(61 * S), SyncGroupRequest).generation == 1
 
 
-def test_times_may_be_of_any_origin() -> None:
-    client = stable(P0, at=-100 * S)
-    client.freeze(5 * S, -99 * S)
-    assert client.due_ms == -94 * S
-
-
 # Ends.
 
 
