@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from agent.core.end_offsets import interpolated_ms
 from agent.core.shadow.views import Position
-from agent.core.state_fields import shared
 from analyzers.api import Settings, Severity, setting
 
 REPEATS = 3
@@ -76,7 +75,6 @@ class StalledSettings(Settings):
     rewind_records: int = setting(10, "records that a position must go back", least=1)
 
 
-@shared
 class PartitionTrack(Struct, array_like=True):
     """What the log tells of one partition's commits. Times are epoch milliseconds."""
 
@@ -131,7 +129,6 @@ class PartitionTrack(Struct, array_like=True):
         return self.position.commit_ms + round(silent_ms)
 
 
-@shared
 class ProgressTrack(Struct, array_like=True):
     """What looks at its lag tell of one partition. Times are epoch milliseconds."""
 
