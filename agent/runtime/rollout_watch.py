@@ -24,7 +24,7 @@ from agent.core.open_transactions import OpenTransactions
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.runtime.lag_peaks import LagPeaks
-from agent.runtime.sampling import lag_sums
+from agent.runtime.sampling import lag_sum
 from agent.serving.metrics.group_metrics import RolloutReading
 
 log = logging.getLogger("kshadow")
@@ -149,10 +149,10 @@ class RolloutWatch(BackgroundThread):
             with self._lock:
                 taken = self._lags.take(mirror.partition, mirror.offsets)
             deleted = taken.deleted_topics()
-            topics = (it for it in taken.of_groups(changing).topics() if it[1].topic not in deleted)
-            for group, lag in lag_sums(topics).items():
-                self._notes.setdefault(group, LagPeaks()).add(lag.note(now_ms))
-                self._notes.move_to_end(group)
+            for group, it in taken.of_groups(changing).groups(topics=True, partitions=False).items():
+                if topics := [lag for lag in it.topics if lag.topic not in deleted]:
+                    self._notes.setdefault(group, LagPeaks()).add(lag_sum(topics).note(now_ms))
+                    self._notes.move_to_end(group)
         while len(self._notes) > MAX_GROUPS:
             self._notes.popitem(last=False)
 

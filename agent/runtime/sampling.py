@@ -10,22 +10,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from heapq import nlargest
+from operator import itemgetter
 
 from agent.common.threads import BackgroundThread
 from agent.core.events.samples import (
     MOST_BEHIND,
-    NO_LAG,
     GroupLagTotal,
     GroupSample,
     PositionBehind,
     sample_event,
 )
 from agent.core.shadow.views import precedence
-from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
-from agent.kafka.lag.scraped import ScrapedLags
+from agent.kafka.lag.lag_calculator import Positions, TopicLag
+from agent.kafka.lag.scraped import NOTHING_COMMITTED, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.pipeline import ExportPipeline
 from agent.serving.metrics.group_collector import GroupCollector
@@ -135,11 +135,11 @@ class Sampler(BackgroundThread):
                 taken, offset = self._lags.take(mirror.partition, mirror.offsets), mirror.next_offset - 1
             at_ms = max(taken.now_ms, least_ms)
             self._last_ms = max(self._last_ms, at_ms)
-            lags = lag_sums(taken.topics())
             ends_ms = taken.ends.at_ms or None
-            behind = {} if ends_ms is None else furthest_behind(taken.partitions())
+            positions = taken.groups(topics=True, partitions=ends_ms is not None)
             for shape, load, commit_ms, *_ in readings:
                 other = found.get(shape.group)
+                its = positions.get(shape.group, NOTHING_COMMITTED)
                 standing = precedence(shape.state, commit_ms, shape.state_since_ms)
                 if other is not None and other[0] >= standing:
                     continue
@@ -155,25 +155,17 @@ class Sampler(BackgroundThread):
                         shape.members,
                         shape.imbalance,
                         load,
-                        lags.get(shape.group, NO_LAG),
+                        lag_sum(its.topics),
                         ends_ms,
-                        behind.get(shape.group, ()),
+                        furthest_behind(its.shown),
                         mirror.sampled_every_ms,
                     ),
                 )
         return [sample for _, sample in found.values()]
 
 
-def lag_sums(lags: Iterable[tuple[str, TopicLag]]) -> Mapping[str, GroupLagTotal]:
-    """By group, over its topics."""
-    by_group: dict[str, list[TopicLag]] = {}
-    for group, lag in lags:
-        by_group.setdefault(group, []).append(lag)
-    return {group: lag_sum(topics) for group, topics in by_group.items()}
-
-
 def lag_sum(topics: Iterable[TopicLag]) -> GroupLagTotal:
-    """Of one group."""
+    """Of one group, over its topics."""
     positions = known = 0
     records: int | None = None
     seconds: float | None = None
@@ -191,16 +183,10 @@ def lag_sum(topics: Iterable[TopicLag]) -> GroupLagTotal:
     return GroupLagTotal(positions, known, records, seconds, is_bound and seconds is not None)
 
 
-def furthest_behind(lags: Iterable[tuple[str, PartitionLag]]) -> Mapping[str, list[PositionBehind]]:
-    """By group its positions with something to read, those that are furthest behind first."""
-    by_group: dict[str, list[PartitionLag]] = {}
-    for group, lag in lags:
-        if lag.records:
-            by_group.setdefault(group, []).append(lag)
-    return {
-        group: [
-            PositionBehind(it.topic, it.partition, it.committed + (it.records or 0))
-            for it in nlargest(MOST_BEHIND, found, key=lambda it: it.records or 0)
-        ]
-        for group, found in by_group.items()
-    }
+def furthest_behind(positions: Positions) -> list[PositionBehind]:
+    """The positions of a group with something to read, those that are furthest behind first."""
+    rows = [(place, offset, behind) for place, offset, behind in zip(*positions, strict=True) if behind]
+    return [
+        PositionBehind(topic, partition, offset + behind)
+        for (topic, partition), offset, behind in nlargest(MOST_BEHIND, rows, key=itemgetter(2))
+    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, groupby, repeat
@@ -169,32 +169,6 @@ def lowest_committed(all_positions: Iterable[CommittedPositions]) -> dict[str, d
                 if known.get(partition, offset) >= offset:
                     known[partition] = offset
     return out
-
-
-def topic_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[tuple[str, TopicLag]]:
-    """By group and topic, in the layout's order."""
-    for row, lag in zip(positions.layout.rows, LagPass(positions, ends, now_ms).lags(), strict=True):
-        yield row.group, lag
-
-
-class PartitionLag(NamedTuple):
-    """A group's position in one partition, and how many records that is behind; None where that is not known."""
-
-    group: str
-    topic: str
-    partition: int
-    committed: int
-    records: int | None
-
-
-def partition_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[PartitionLag]:
-    """Every position, in the layout's order."""
-    look = LagPass(positions, ends, now_ms)
-    records = look.records
-    for row in positions.layout.rows:
-        for at in range(row.start, row.stop):
-            partition = positions.layout.places[at][1]
-            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], records[at])
 
 
 class LagPass:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,13 +16,10 @@ from agent.kafka.lag.lag_calculator import (
     CommittedPositions,
     LagCalculator,
     LagPass,
-    PartitionLag,
     Positions,
     TopicLag,
-    partition_lags,
     positions_of,
     positions_of_groups,
-    topic_lags,
 )
 
 
@@ -121,14 +118,6 @@ class LagSnapshot(NamedTuple):
                     partly.add(it.group)
         return {group: records for group, records in out.items() if records or group not in partly}
 
-    def topics(self) -> Iterator[tuple[str, TopicLag]]:
-        """By group, those of one group together. Needs no lock."""
-        found = topic_lags(self.positions, self.ends, self.now_ms)
-        yield from (it for it in found if self.shows_topic(it[1].topic))
-        for (group, topic), positions in groupby(self.shares, lambda it: (it.group, it.topic)):
-            if self.shows_topic(topic):
-                yield group, self._share_lag(topic, list(positions))
-
     def _share_lag(self, topic: str, positions: Sequence[SharePosition]) -> TopicLag:
         known = [lag for it in positions if (lag := it.lag(self.ends, self.now_ms)).records is not None]
         count, unknown = len(positions), len(positions) - len(known)
@@ -139,15 +128,6 @@ class LagSnapshot(NamedTuple):
         longest = None if None in seconds else max(it for it in seconds if it is not None)
         at_least = longest is not None and any(it.at_least for it in known)
         return TopicLag(topic, records, longest, count, unknown, at_least)
-
-    def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
-        """By group."""
-        found = partition_lags(self.positions, self.ends, self.now_ms)
-        yield from ((it.group, it) for it in found if self.shows_topic(it.topic))
-        for it in self.shares:
-            if self.shows_topic(it.topic):
-                records = it.lag(self.ends, self.now_ms).records
-                yield it.group, PartitionLag(it.group, it.topic, it.partition, it.state.start_offset, records)
 
 
 def _joined(parts: Sequence[Positions]) -> Positions:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, PositionBehind, sample_event
 from agent.kafka.lag.lag_calculator import TopicLag
-from agent.runtime.sampling import lag_sum, lag_sums
+from agent.runtime.sampling import lag_sum
 
 ONE = GroupSample(1000, 7, 12, "orders", "consumer", "Stable", 3, 1.5, 1.25, GroupLagTotal(9, 8, 70, 1.23456, False))
 
@@ -93,8 +93,3 @@ LAGS: list[tuple[int, str, list[TopicLag], GroupLagTotal]] = [
 @pytest.mark.parametrize(("topics", "sum_"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in LAGS])
 def test_lag(topics: list[TopicLag], sum_: GroupLagTotal) -> None:
     assert lag_sum(topics) == sum_
-
-
-def test_lag_by_group() -> None:
-    t, u = TopicLag("t", 7, 1.5, 3, 1), TopicLag("u", 1, 2.5, 1, 0)
-    assert lag_sums([("a", t), ("b", t), ("a", u)]) == {"a": lag_sum([t, u]), "b": lag_sum([t])}

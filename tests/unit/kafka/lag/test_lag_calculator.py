@@ -17,14 +17,7 @@ from agent.core.share_positions import SharePosition, ShareState
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
-from agent.kafka.lag.lag_calculator import (
-    LagCalculator,
-    PartitionLag,
-    TopicLag,
-    lowest_committed,
-    partition_lags,
-    topic_lags,
-)
+from agent.kafka.lag.lag_calculator import LagCalculator, TopicLag, lowest_committed
 from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from tests import examples
 
@@ -78,6 +71,16 @@ def kept(book: EndOffsetHistory, act: tuple[object, ...], at_ms: int) -> None:
             book.add_seeds(place, points, is_complete=is_complete)
 
 
+def topics_of(taken: LagSnapshot) -> list[tuple[str, TopicLag]]:
+    found = taken.groups(topics=True, partitions=False)
+    return [(group, it) for group, of in found.items() for it in of.topics]
+
+
+def rows_of(taken: LagSnapshot) -> list[tuple[str, tuple[str, int], int, int | None]]:
+    found = taken.groups(topics=False, partitions=True)
+    return [(group, *row) for group, of in found.items() for row in zip(*of.shown, strict=True)]
+
+
 def summed(topic: str, every: list[Lag]) -> TopicLag:
     known = [it for it in every if it.records is not None]
     lagging = [it for it in known if it.records]
@@ -124,23 +127,23 @@ def test_the_quick_way_is_the_general_way(
             offsets.end_look(known.at_ms)
 
     every: dict[tuple[str, str], list[Lag]] = {}
-    single: set[PartitionLag] = set()
+    single: set[tuple[str, tuple[str, int], int, int | None]] = set()
     for group, _ in offsets.numbered():
         looked = offsets.looked_offsets(group, known.at_ms)
         for topic, partition, it in offsets.commits(group):
             then = looked.get((topic, partition))
             lag = known.lag(topic, partition, it.offset, it.commit_ms, it.topic_id, now_ms, looked=then)
             every.setdefault((group, topic), []).append(lag)
-            single.add(PartitionLag(group, topic, partition, it.offset, lag.records))
-    positions = LagCalculator().take(offsets)
-    found = {(group, it.topic): it for group, it in topic_lags(positions, known, now_ms)}
+            single.add((group, (topic, partition), it.offset, lag.records))
+    taken = LagSnapshot(LagCalculator().take(offsets), known, now_ms, lambda topic: True)
+    found = {(group, it.topic): it for group, it in topics_of(taken)}
     assert found.keys() == every.keys()
     for (group, topic), wanted in every.items():
         it = found[group, topic]
         assert replace(it, seconds=None) == replace(summed(topic, wanted), seconds=None)
         assert it.seconds == pytest.approx(summed(topic, wanted).seconds, abs=1e-6)
-    assert set(partition_lags(positions, known, now_ms)) == single
-    assert all(it.records is None or it.records >= 0 for it in single)
+    assert set(rows_of(taken)) == single
+    assert all(records is None or records >= 0 for *_, records in single)
 
 
 def commit(offsets: CommittedOffsets, group: str, topic: str, partition: int, offset: int) -> None:
@@ -167,13 +170,13 @@ def test_nothing_to_read_where_ends_are_known_is_no_lag_of_nothing() -> None:
         commit(offsets, group, "t", 0, offset)
         commit(offsets, group, "t", 1, 5)
     taken = LagSnapshot(sums.take(offsets), ends, NOW, lambda topic: True)
-    found = {group: (it.records, it.seconds is None, it.partitions, it.unknown) for group, it in taken.topics()}
+    found = {group: (it.records, it.seconds is None, it.partitions, it.unknown) for group, it in topics_of(taken)}
     assert found == {"g": (None, True, 2, 1), "h": (6, True, 2, 1)}
     assert taken.totals() == {"h": 6}
     state = ShareState(10, 0, 0, NOW)
     shares = [SharePosition("s", "t", ZERO_UUID, at, state) for at in range(2)]
     taken = taken._replace(shares=shares)
-    assert [it for group, it in taken.topics() if group == "s"] == [TopicLag("t", None, None, 2, 1)]
+    assert [it for group, it in topics_of(taken) if group == "s"] == [TopicLag("t", None, None, 2, 1)]
     assert taken.totals() == {"h": 6}
 
 
@@ -188,7 +191,7 @@ def test_a_topic_that_was_deleted_has_nothing_to_read() -> None:
         book.add_missing([("gone", 0)])
     taken = LagSnapshot(sums.take(offsets), book.publish(NOW), NOW, lambda topic: True)
     assert taken.totals() == {"both": 0}
-    assert {(group, it.topic, it.records) for group, it in taken.topics()} == {
+    assert {(group, it.topic, it.records) for group, it in topics_of(taken)} == {
         ("both", "t", 0),
         ("both", "gone", None),
         ("one", "gone", None),
@@ -227,11 +230,11 @@ def test_what_was_committed_before_something_hides_the_rest_tells_no_lag() -> No
     ends = book.publish(clock.now_ms())
     commit(offsets, "g", "t", 0, 4)
     lags = ScrapedLags(lambda: ends, is_hidden=hiding.__contains__)
-    assert [it.records for _, it in lags.take(3, offsets).topics()] == [6]
+    assert [it.records for _, it in topics_of(lags.take(3, offsets))] == [6]
     hiding.add(3)
     taken = lags.take(3, offsets)
-    assert [(it.records, it.unknown) for _, it in taken.topics()] == [(None, 1)]
-    assert [(it.committed, it.records) for _, it in taken.partitions()] == [(4, None)]
+    assert [(it.records, it.unknown) for _, it in topics_of(taken)] == [(None, 1)]
+    assert rows_of(taken) == [("g", ("t", 0), 4, None)]
     assert lowest_committed([taken.positions]) == {"t": {0: 4}}, "its end is asked for all the same"
 
 
@@ -259,7 +262,7 @@ def test_a_group_that_is_behind_and_commits_on_is_told_as_of_the_look() -> None:
     offsets, book, sums = CommittedOffsets(), EndOffsetHistory(30_000), LagCalculator()
 
     def told(at_s: int) -> tuple[int | None, float | None]:
-        ((_, lag),) = topic_lags(sums.take(offsets), book.snapshot, NOW + 1000 * at_s)
+        ((_, lag),) = topics_of(LagSnapshot(sums.take(offsets), book.snapshot, NOW + 1000 * at_s, lambda topic: True))
         return lag.records, lag.seconds
 
     for at_s in range(100):
@@ -279,8 +282,8 @@ def test_what_is_not_of_the_look_counts_as_it_is_now() -> None:
     offsets, book, sums = CommittedOffsets(), EndOffsetHistory(30_000), LagCalculator()
 
     def told() -> dict[int, int | None]:
-        found = partition_lags(sums.take(offsets), book.snapshot, NOW)
-        return {it.partition: it.records for it in found}
+        taken = LagSnapshot(sums.take(offsets), book.snapshot, NOW, lambda topic: True)
+        return {partition: records for _, (_, partition), _, records in rows_of(taken)}
 
     for partition in range(3):
         commit(offsets, "g", "t", partition, 50)
@@ -311,7 +314,7 @@ def test_the_longest_of_many_partitions_over_many_looks() -> None:
         for (topic, partition), end in ends_of.items():
             commit(offsets, f"g{group}", topic, partition, dice.randrange(end // 5, end + 1))
     ends, now_ms = book.snapshot, NOW + 100 * INTERVAL_MS
-    for group, it in topic_lags(LagCalculator().take(offsets), ends, now_ms):
+    for group, it in topics_of(LagSnapshot(LagCalculator().take(offsets), ends, now_ms, lambda topic: True)):
         every = [
             ends.lag(topic, at, of.offset, of.commit_ms, ZERO_UUID, now_ms)
             for topic, at, of in offsets.commits(group)
@@ -337,17 +340,22 @@ def test_what_groups_committed_is_told_by_group(hidden: tuple[str, ...], share_g
     taken = lags.take(3, offsets)
     found = taken.groups(topics=True, partitions=True)
     assert sorted(found) == sorted({"g", "h", share_group})
-    assert sorted((group, it) for group, of in found.items() for it in of.topics) == sorted(taken.topics())
+    shown = [(topic, at) for at, topic in enumerate("abc") if topic not in hidden]
     rows = [
-        PartitionLag(group, *place, committed, records)
-        for group, of in found.items()
-        for place, committed, records in zip(*of.shown, strict=True)
+        (group, (topic, partition), (1 + partition) * at, 10 - (1 + partition) * at)
+        for group in ("g", "h")
+        for topic, at in shown
+        for partition in range(2)
     ]
-    assert sorted(rows) == sorted(it for _, it in taken.partitions())
+    rows += [(share_group, (topic, at), 4, 6) for topic, _ in shown if topic != "c" for at in range(2)]
+    assert sorted(rows_of(taken)) == sorted(rows)
+    sums = [(group, topic, 20 - 3 * at) for group in ("g", "h") for topic, at in shown]
+    sums += [(share_group, topic, 12) for topic, _ in shown if topic != "c"]
+    assert sorted((group, it.topic, it.records) for group, it in topics_of(taken)) == sorted(sums)
     for some in ({"g"}, {"h", "nobody"}, {"s"}, set[str]()):
         fewer = taken.of_groups(some)
-        assert [*fewer.topics()] == [it for it in taken.topics() if it[0] in some]
-        assert [*fewer.partitions()] == [it for it in taken.partitions() if it[0] in some]
+        assert topics_of(fewer) == [it for it in topics_of(taken) if it[0] in some]
+        assert rows_of(fewer) == [it for it in rows_of(taken) if it[0] in some]
     assert taken.totals() == {
         group: sum(it.records or 0 for it in of.topics) for group, of in found.items() if of.topics
     }
