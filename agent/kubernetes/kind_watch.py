@@ -24,6 +24,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
+from agent.common import clock
 from agent.common.pacing import growing_pauses
 from agent.common.text import printable_truncated
 from agent.kubernetes.evidence import PodEvidence
@@ -87,7 +88,6 @@ class KindWatch:
         *,
         requests: Counter[str],
         listing: Lock,
-        clock_ms: Callable[[], int],
         timings: WatchTimings,
         on_failure: Callable[[Exception], None],
         on_return: Callable[[], None],
@@ -100,7 +100,7 @@ class KindWatch:
         self._watched = health.watched
         self._evidence, self._client = evidence, client
         self._requests, self._listing = requests, listing
-        self._clock_ms, self._timings, self._on_failure = clock_ms, timings, on_failure
+        self._timings, self._on_failure = timings, on_failure
         self._on_return = on_return
         self._path = health.watched.path(namespace)
         self._namespace = namespace if health.watched.is_namespaced else None
@@ -173,7 +173,7 @@ class KindWatch:
     # Listing.
 
     async def _list(self) -> None:
-        known_ms, began_ms = self.health.known_ms, self._clock_ms()
+        known_ms, began_ms = self.health.known_ms, clock.now_ms()
         uids: set[str] = set()
         token, version = "", ""
         unreadable = self.health.unreadable
@@ -185,7 +185,7 @@ class KindWatch:
                 page = msgspec.json.decode(answer.content, type=ListAnswer)
                 del answer
                 self._requests["ok"] += 1
-                now_ms = self._clock_ms()
+                now_ms = clock.now_ms()
                 span = Span(now_ms if known_ms is None else min(known_ms, now_ms), now_ms)
                 for raw in page.items or ():
                     it = self._decoded(raw)
@@ -239,14 +239,14 @@ class KindWatch:
                 await self._follow(response)
             finally:
                 self._tell(False)
-        self.health.known_ms = self._clock_ms()
+        self.health.known_ms = clock.now_ms()
 
     async def _follow(self, response: httpx2.Response) -> None:
-        health, connected_ms = self.health, self._clock_ms()
+        health, connected_ms = self.health, clock.now_ms()
         since_ms = connected_ms if health.known_ms is None else min(health.known_ms, connected_ms)
         is_live, line_ms = False, connected_ms
         async for line in _lines(response):
-            told, now_ms = msgspec.json.decode(line, type=WatchLine), self._clock_ms()
+            told, now_ms = msgspec.json.decode(line, type=WatchLine), clock.now_ms()
             # What was missed comes at once and without a gap.
             is_live = is_live or told.type == "BOOKMARK" or now_ms - max(line_ms, connected_ms) > LIVE_MS
             line_ms = now_ms
@@ -276,7 +276,7 @@ class KindWatch:
     # How it goes.
 
     def _turn(self, state: WatchState, error: str | None = None) -> None:
-        health, now_ms = self.health, self._clock_ms()
+        health, now_ms = self.health, clock.now_ms()
         if health.state is not state:
             if state is WatchState.DENIED:
                 log.warning("Kubernetes: %s: %s; %s", self._watched.plural, error, self._watched.without)

@@ -155,7 +155,6 @@ class KubernetesWatcher(BackgroundThread):
                 lambda: self._client,
                 requests=self._requests,
                 listing=listing,
-                clock_ms=clock.now_ms,
                 timings=self._timings,
                 on_failure=self._on_failure,
                 on_return=wake,

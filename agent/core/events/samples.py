@@ -47,9 +47,6 @@ class GroupLagTotal(NamedTuple):
         return LagNote(at_ms, self.records, self.seconds, at_least)
 
 
-NO_LAG = GroupLagTotal()
-
-
 MOST_BEHIND = 100
 """So many positions of a group are in a sample, those that are furthest behind."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, PositionBehind, sample_event
+from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
 from agent.kafka.lag.lag_calculator import TopicLag
 from agent.runtime.sampling import lag_sum
 
@@ -59,7 +59,7 @@ def test_an_event() -> None:
 
 
 def test_what_is_not_known_is_null() -> None:
-    event = sample_event(ONE._replace(imbalance_ratio=None, load_imbalance_ratio=None, lag=NO_LAG))
+    event = sample_event(ONE._replace(imbalance_ratio=None, load_imbalance_ratio=None, lag=GroupLagTotal()))
     assert [name for name, value in event.items() if value is None] == [
         "cluster",
         *("lag_records", "lag_seconds", "imbalance_ratio", "load_imbalance_ratio", "ends_ms"),

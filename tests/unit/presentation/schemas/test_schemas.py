@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agent.core.events.events import EVENT_CLASSES
-from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from agent.persistence.export.sinks import SinkReading
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.presentation.schemas import DOCUMENTS, VERSION, document
@@ -85,14 +85,14 @@ def test_samples() -> None:
     known = GroupSample(
         1_790_000_000_000, 3, 7, "g", "classic", "Stable", 2, 1.0, None, GroupLagTotal(4, 3, 12, 1.5, True)
     )
-    for sample in (known, known._replace(lag=NO_LAG, imbalance_ratio=None, load_imbalance_ratio=2.0)):
+    for sample in (known, known._replace(lag=GroupLagTotal(), imbalance_ratio=None, load_imbalance_ratio=2.0)):
         for cluster in (None, "eu"):
             assert wrong("event", sample_event(sample, cluster)) == []
 
 
 def test_an_event_of_a_type_to_come_is_valid() -> None:
     event = {
-        **sample_event(GroupSample(1, 3, 7, "g", "classic", "Stable", 0, None, None, NO_LAG)),
+        **sample_event(GroupSample(1, 3, 7, "g", "classic", "Stable", 0, None, None, GroupLagTotal())),
         "type": "group_slept",
     }
     as_given, closed = validators("event")
@@ -102,7 +102,7 @@ def test_an_event_of_a_type_to_come_is_valid() -> None:
 
 
 def test_a_field_to_come_is_valid_and_a_missing_one_is_not() -> None:
-    event = sample_event(GroupSample(1, 3, 7, "g", "classic", "Stable", 0, None, None, NO_LAG))
+    event = sample_event(GroupSample(1, 3, 7, "g", "classic", "Stable", 0, None, None, GroupLagTotal()))
     as_given, _ = validators("event")
     assert as_given.is_valid({**event, "dreams": 3})
     for name in event:
