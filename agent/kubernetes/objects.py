@@ -316,7 +316,6 @@ AnyObject = Pod | Workload | Node | Autoscaler | Event
 class _Bare(_Object, frozen=True):
     resource_version: str = ""
     continue_: str | None = field(name="continue", default=None)
-    remaining_item_count: int | None = None
 
 
 class ListAnswer(Struct, frozen=True, gc=False):

@@ -215,10 +215,6 @@ def test_what_each_record_says(batches: list[list[Pair]], said: list[list[str]])
     assert log.said() == said
 
 
-def test_rows_are_numbered() -> None:
-    assert [row[0] for row in SAID] == list(range(1, len(SAID) + 1))
-
-
 def test_a_new_group_is_empty_in_generation_0() -> None:
     view = Log().add(new_group()).view()
     assert (view.state, view.generation, view.group_type) == ("Empty", 0, "classic")

@@ -17,7 +17,6 @@ from agent.core.wire import Invalid, TrailingBytes, Truncated, UnknownVersion, W
 from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from agent.core.wire.json_form import entry_json, payload_json, uuid_text
 from agent.core.wire.payloads import (
-    PAYLOADS,
     ConnectAssignment,
     ConnectorTasks,
     ConnectWorkerState,
@@ -122,12 +121,6 @@ def test_versions(
 def test_a_payload_is_written_in_known_versions_only(version: int) -> None:
     with pytest.raises(UnknownVersion, match=f"version {version}: expected 0 to 3"):
         encode_payload(SUBSCRIPTION, version)
-
-
-def test_payloads_by_protocol_type() -> None:
-    assert list(PAYLOADS) == ["consumer", "connect"]
-    assert PAYLOADS["consumer"] == (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
-    assert PAYLOADS["connect"] == (ConnectWorkerState, ConnectAssignment)
 
 
 def test_a_payloads_form() -> None:

@@ -58,43 +58,6 @@ def test_while_the_sink_keeps_up_the_disk_is_not_touched(tmp_path: Path) -> None
     assert (len(buffer), buffer.size_bytes, buffer.oldest_put_ms) == (0, 0, None)
 
 
-def test_what_is_too_much_for_memory_goes_to_disk_in_order(tmp_path: Path) -> None:
-    buffer = EventBuffer(Spool(tmp_path, 1 << 20), room_for(20))
-    buffer.put(lines(0, 95))
-    assert (len(buffer), buffer.oldest_put_ms, +buffer.dropped) == (95, 0, {})
-    assert buffer.spool is not None
-    assert buffer.spool.size_bytes
-    assert taken(buffer, BatchLimits(7, 1 << 20, 0)) == list(range(95))
-
-
-def test_a_batch_that_was_spilled_while_it_was_written_is_not_given_again(tmp_path: Path) -> None:
-    buffer = EventBuffer(Spool(tmp_path, 1 << 20), room_for(20))
-    buffer.put(lines(0, 5))
-    batch = take(buffer, BatchLimits(3, 1 << 20, 0))
-    assert batch is not None
-    assert numbers(batch) == [0, 1, 2]
-    assert buffer.spill()
-    buffer.put(lines(5, 2))
-    buffer.acknowledge(batch)
-    assert len(buffer) == 4
-    assert taken(buffer) == [3, 4, 5, 6]
-
-
-def test_a_restart_gives_what_was_spilled_and_not_acknowledged(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, 1 << 20)
-    buffer = EventBuffer(spool, room_for(20))
-    buffer.put(lines(0, 5))
-    assert buffer.spill()
-    batch = take(buffer, BatchLimits(2, 1 << 20, 0))
-    assert batch is not None
-    buffer.acknowledge(batch)
-    spool.close()
-    again = EventBuffer(Spool(tmp_path, 1 << 20), room_for(20))
-    assert len(again) == 3
-    again.put(lines(5, 1))
-    assert taken(again) == [2, 3, 4, 5]
-
-
 def test_with_a_full_spool_memory_is_used_and_then_the_newest_are_dropped_in_one_piece(tmp_path: Path) -> None:
     now = [0.0]
     spool = Spool(tmp_path, 2_000)

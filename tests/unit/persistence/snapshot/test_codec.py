@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from agent.core.shadow.views import Member, Position
-from agent.core.state_fields import INTERNED, MaxLength, StateFields, shared
+from agent.core.state_fields import MaxLength, StateFields, shared
 from agent.core.wire.primitives import Uuid
 from agent.persistence.snapshot.codec import Form, Packing, Unpacking, forms_of, generic
 from agent.persistence.snapshot.migrations import FORMAT
@@ -200,7 +200,3 @@ def test_a_layout_names_every_field_and_no_class() -> None:
     assert form_of(int | None).layout == "int|None"
     assert form_of(Holds).layout.startswith("(first:&(name:str),held:list[&(name:str)],member:#(")
     assert form_of(dict[str, list[int]]).layout == "dict[str,list[int]]"
-
-
-def test_what_is_interned_is_named() -> None:
-    assert {Member, Position} <= INTERNED
