@@ -34,9 +34,9 @@ class Agent:
         self.state, self.lock, self.lags = parts.state, parts.lock, parts.lags
         self._loop = ReaderLoop(parts, self._on_caught_up)
         self._scrape = ScrapeReader(parts, self._loop)
-        self.is_saved = False
-        """Whether a stop came to its end and saved all that was known, where that is asked for, and all events that
-        waited for the history's sinks."""
+        self.is_saved = True
+        """Whether nothing was read yet, or a stop came to its end and saved all that was known, where that is asked
+        for, and all events that waited for the history's sinks."""
         self._sampler = None
         if options.exports is not None:
             self._sampler = Sampler(
@@ -75,6 +75,7 @@ class Agent:
             options.exports.start()
         if parts.checkpointer is not None:
             parts.checkpointer.start()
+        self.is_saved = False
         self._loop.start()
 
     def _on_caught_up(self) -> None:

@@ -36,6 +36,9 @@ TOPIC_WAIT_S = 5.0
 """The longest between two looks for a topic that is yet to come."""
 LET_GO_S = 60.0
 """How often at most what is left of agents that could not be started is freed: all threads stand still."""
+LEFT_S = 1.0
+"""How long a stop waits for who connects: brokers that are away take as long as all of it may, and nothing is known
+yet that could be saved."""
 STEADY_S = 300.0
 """Who ran for so long is tried again as if for the first time."""
 
@@ -72,6 +75,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
+        self._connects = False
         self._awaits_topic = False
         """Whether what is missing is the topic alone."""
         self._lets_go = Interval(LET_GO_S)
@@ -106,9 +110,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         made: SupervisedAgent | None = None
         looks = 0
         self._awaits_topic = False
+        self._connects = True
         try:
             made = self._make()
             made.start()
+            self._connects = False
             # What the one before it knew was answered until now.
             has_replaced = self._agent is not None
             self._agent = queries = made.queries
@@ -128,8 +134,17 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
             self._reason = repr(error)
             log.exception("the agent")
         finally:
+            self._connects = False
             self._end(made)
         return looks
+
+    def stop(self) -> None:
+        """End, and wait for it, unless it still connects."""
+        self.request_stop()
+        while self._thread.is_alive():
+            self.join(LEFT_S)
+            if self._connects:
+                return
 
     def _end(self, agent: SupervisedAgent | None) -> None:
         if agent is None:
@@ -245,7 +260,7 @@ class SupervisedClusters(ServedQueries):
         for cluster in self._clusters.values():
             cluster.request_stop()
         for cluster in self._clusters.values():
-            cluster.join()
+            cluster.stop()
 
     @property
     def capabilities(self) -> Capabilities:

@@ -23,6 +23,7 @@ from agent.config.settings import PLAIN_CLUSTER
 from agent.core.queries import AmbiguousGroup, Health
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
+from agent.runtime import supervisor
 from agent.runtime.agent import Agent as LiveAgent
 from agent.runtime.parts import AgentOptions
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
@@ -361,6 +362,28 @@ def test_a_stop_waits_for_all_at_once() -> None:
         assert time.monotonic() - began < 4
     assert all(it.stopped == 1 for it in agents)
     assert not [it for it in threading.enumerate() if it.name.startswith("cluster ")]
+
+
+def test_a_stop_does_not_wait_for_one_that_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers that are away took most of what all of a stop may take, or more: then the process ended with 1."""
+    monkeypatch.setattr(supervisor, "LEFT_S", 0.1)
+    connects = threading.Event()
+
+    class Connecting(Agent):
+        def start(self) -> None:
+            super().start()
+            connects.wait(30)
+
+    reading, connecting = group("a"), Connecting(())
+    with running(cluster("eu", lambda: reading), cluster("us", lambda: connecting)) as all_:
+        until(lambda: connecting.started and all_.of_cluster("eu").has_caught_up)  # type: ignore[union-attr]
+        began = time.monotonic()
+        all_.stop()
+        took_s = time.monotonic() - began
+        assert (reading.stopped, connecting.stopped) == (1, 0)
+        connects.set()
+    until(lambda: connecting.stopped)
+    assert took_s < 15
 
 
 def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture) -> None:
