@@ -39,6 +39,7 @@ LET_GO_S = 60.0
 LEFT_S = 1.0
 """How long a stop waits for who connects: brokers that are away take as long as all of it may, and nothing is known
 yet that could be saved."""
+JOIN_S = 0.05
 STEADY_S = 300.0
 """Who ran for so long is tried again as if for the first time."""
 
@@ -76,6 +77,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
         self._connects = False
+        self._left_at_s = 0.0
         self._awaits_topic = False
         """Whether what is missing is the topic alone."""
         self._lets_go = Interval(LET_GO_S)
@@ -138,13 +140,17 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
             self._end(made)
         return looks
 
+    def request_stop(self) -> None:
+        """End soon; `stop` waits for it."""
+        if not self._stop.is_set():
+            self._left_at_s = time.monotonic() + LEFT_S
+        super().request_stop()
+
     def stop(self) -> None:
         """End, and wait for it, unless it still connects."""
         self.request_stop()
-        while self._thread.is_alive():
-            self.join(LEFT_S)
-            if self._connects:
-                return
+        while self._thread.is_alive() and not (self._connects and time.monotonic() >= self._left_at_s):
+            self.join(JOIN_S)
 
     def _end(self, agent: SupervisedAgent | None) -> None:
         if agent is None:
