@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from agent.common.logs import configure, set_level
+from agent.common.threads import daemon_thread
 from agent.config.reload import Changes, Reloader, reloading
 from agent.config.settings import ClusterSettings, GroupSource, HttpSettings, KubernetesSettings, RunSettings
 from agent.config.values import OtlpEndpoint
@@ -45,6 +46,9 @@ log = logging.getLogger("kshadow")
 
 FIRST_LOOK_S = 10.0
 """For so long reading waits at most for what Kubernetes has now."""
+
+LOOK_S = 0.05
+"""How often it is looked whether a stop is asked for while brokers are connected to."""
 
 ReadSettings = Callable[[], RunSettings]
 
@@ -80,7 +84,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         if reloader is not None:
             # Before brokers are waited for: a SIGHUP that came meanwhile waits for it.
             stack.enter_context(reloading(reloader))
-        clusters.start()
+        clusters.start(stopping)
         exporter = clusters.exporter(reloader)
         senders = _otlp_metrics(settings, exporter)
         servers.append(_server(http, listener, web_config, clusters.running.queries, exporter))
@@ -120,9 +124,9 @@ class _Clusters:
             if it.kubernetes not in self.watchers and (watcher := make_watcher(it.kubernetes)) is not None:
                 self.watchers[it.kubernetes] = watcher
 
-    def start(self) -> None:
-        """Start watching and reading. Of one cluster that is not to be tried again raises what `Agent.start` raises;
-        a topic that is yet to come is waited for."""
+    def start(self, stopping: Shutdown) -> None:
+        """Start watching and reading. Of one cluster that is not to be tried again raises what `Agent.start` raises,
+        and `SystemExit` where a stop is asked for meanwhile; a topic that is yet to come is waited for."""
         for watcher in self.watchers.values():
             watcher.start()
         # What the topic tells of the past is asked about while it is read, once.
@@ -137,17 +141,36 @@ class _Clusters:
             return
         (settings,) = self._settings.clusters
         if not self._settings.process.keep_trying:
-            agent: Agent | None = None
             try:
-                self.running = agent = self._make(settings.name)
-                agent.start()
+                self._start_only(settings.name, stopping)
                 return
             except TopicMissing:
                 # Not an error: a cluster on which no group ever committed. A pod that ended would be in a crash loop.
-                if agent is not None:
+                if (agent := self._agents.get(settings.name)) is not None:
                     agent.stop()
         self.running = ClusterSupervisor(None, partial(self._make, settings.name))
         self.running.start()
+
+    def _start_only(self, name: str | None, stopping: Shutdown) -> None:
+        """Start the agent of the only cluster, unless a stop is asked for while it connects: nothing is known yet
+        that could be saved."""
+        failed: list[BaseException] = []
+
+        def start() -> None:
+            try:
+                self.running = agent = self._make(name)
+                agent.start()
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the main thread raises it
+                failed.append(error)
+
+        thread = daemon_thread("connecting", start)
+        thread.start()
+        while thread.is_alive() and not stopping.is_requested:
+            thread.join(LOOK_S)
+        if failed:
+            raise failed[0]
+        if thread.is_alive():
+            raise SystemExit(128 + (stopping.asked_by or signal.SIGTERM))
 
     def _make(self, name: str | None) -> Agent:
         settings = self._in_force[name]

@@ -126,6 +126,8 @@ class Shutdown:
         self._asked = threading.Event()
         self._announcement: threading.Thread | None = None
         self._ends_at: float | None = None
+        self.asked_by: signal.Signals | None = None
+        """The signal that asked for a stop; None where none did."""
         self._ours, self._theirs = socket.socketpair()
         self._before: dict[int, object] = {}
         self._wakeup_before = -1
@@ -145,6 +147,8 @@ class Shutdown:
     ) -> None:
         if self.is_requested:
             # What is left is the process's own end: it may hang as well, so the watch goes on.
+            if self._announcement is not None:
+                self._announcement.join(LOG_TIMEOUT_S)
             return
         signal.set_wakeup_fd(self._wakeup_before)
         for number, before in self._before.items():
@@ -209,6 +213,7 @@ class Shutdown:
             _end(128 + number, "stopping: %s again; ending now", number.name)
         self._announcement = threading.Thread(target=log.info, args=("stopping: %s", number.name), daemon=True)
         self._announcement.start()
+        self.asked_by = number
         self.request()
 
     def _is_same_request(self) -> bool:

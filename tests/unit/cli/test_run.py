@@ -152,6 +152,22 @@ def test_who_waits_for_that_pipe_ends_at_once(number: signal.Signals, code: int,
     assert process.returncode == code
 
 
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_who_connects_to_brokers_that_are_silent_ends_at_once(number: signal.Signals, code: int) -> None:
+    """It tried on for up to 13 s, and ended with 3 and an error."""
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        command = ("run", "--bootstrap-server", f"127.0.0.1:{broker.getsockname()[1]}", "--listen", "127.0.0.1:0")
+        with spawn(*command) as process:
+            broker.settimeout(60)
+            connection, _ = broker.accept()
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+            connection.close()
+    assert process.returncode == code, said.decode()
+    assert said.decode().endswith(f"stopping: {number.name}\n")
+
+
 def catches(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler for a signal, as the kernel says."""
     found = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
