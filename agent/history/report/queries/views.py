@@ -111,7 +111,7 @@ def find_range(db: Any, asked: Range, dates: Callable[[], list[str]]) -> Range:
 
 def _there(dates: list[str]) -> str:
     if not dates:
-        return "the table groups has none at all"
+        return "the table groups has none yet: an hour is rolled up once it is over"
     shown = dates if len(dates) <= 2 * MOST_DATES else [*dates[:MOST_DATES], "…", *dates[-MOST_DATES:]]
     return f"there are {len(dates)} dates: {', '.join(shown)}"
 

@@ -83,6 +83,24 @@ def test_no_rows_says_which_dates_there_are(place: Place) -> None:
     )
 
 
+def test_only_hours_that_are_over_have_rows(place: Place, tmp_path: Path) -> None:
+    """As on the first day of a history: its five minutes are rolled up, and no hour yet."""
+    for file in (place.where / "rollups").rglob("*.parquet"):
+        to = tmp_path / "rollups" / file.relative_to(place.where / "rollups")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        rows = pq.ParquetFile(file).read()
+        if "window" in rows.schema.names:
+            at = rows.schema.get_field_index("window")
+            rows = rows.set_column(at, "window", pa.array(["5m"] * len(rows)))
+        pq.write_table(rows, to)
+    with pytest.raises(HistoryError) as caught:
+        run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
+    assert str(caught.value) == (
+        "no rows of an hour between the first and the last; "
+        "the table groups has none yet: an hour is rolled up once it is over"
+    )
+
+
 def test_a_page_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HistoryError, match=r"file/page\.html: "):
