@@ -36,7 +36,14 @@ from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
 from analyzers.origins import with_origins
-from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
+from analyzers.storms import (
+    PATTERN_ADVICE,
+    SEVERAL_LOOPS_ADVICE,
+    BaselineRate,
+    StormPattern,
+    dominant_pattern,
+    pattern_clause,
+)
 from analyzers.windows import (
     ClientIdentity,
     DepartureCounter,
@@ -435,7 +442,9 @@ class RebalanceStorm(Analyzer):
         summary = f"{what}: {pattern_clause(pattern, clients, times, causes)}"
         if share:
             summary += f"; partitions were stopped for at least {share * 100:.0f} % of the time"
-        advice = spell_settings(PATTERN_ADVICE[pattern], {it.library for it in self._gone})
+        are_several = pattern is StormPattern.CRASH_LOOP and len(clients) > 1
+        advice = SEVERAL_LOOPS_ADVICE if are_several else PATTERN_ADVICE[pattern]
+        advice = spell_settings(advice, {it.library for it in self._gone})
         return Condition(severity, f"{summary}.", advice, numbers)
 
     def _seen(self, loops: list[CountedDeparture], often: set[ClientIdentity]) -> Counter[StormPattern]:

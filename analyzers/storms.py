@@ -59,11 +59,19 @@ def pattern_clause(pattern: StormPattern, clients: Sequence[str], times: str, ca
     return f"several causes: {', '.join(f'{cause} {count}' for cause, count in listed)}"
 
 
+_PLANNED_RESTARTS = (
+    " For planned restarts set group.instance.id, with a session.timeout.ms longer than a restart; a dead member is "
+    "then detected later."
+)
+SEVERAL_LOOPS_ADVICE = (
+    "Find what those clients have in common (a release, a host, brokers or a network that did not answer), and why "
+    f"each of them stops (log, exit code, OOM kills, liveness probe).{_PLANNED_RESTARTS}"
+)
+"""Of crash loops of more than one client: to keep all of them stopped may be to stop the group."""
 PATTERN_ADVICE = {
     StormPattern.CRASH_LOOP: (
         "Find why that client stops (log, exit code, OOM kills, liveness probe), and keep it stopped until then; the "
-        "price is its capacity. For planned restarts set group.instance.id, with a session.timeout.ms longer than a "
-        "restart; a dead member is then detected later."
+        f"price is its capacity.{_PLANNED_RESTARTS}"
     ),
     StormPattern.FLAPPING_SESSIONS: (
         "Raise session.timeout.ms (45 s by default), with heartbeat.interval.ms at a third of it or less; a dead "

@@ -60,6 +60,18 @@ def test_a_crash_loop_with_growing_pauses_still_shows() -> None:
     assert [str(it.state) for it in storms(story)] == ["firing"]
 
 
+def test_several_clients_in_crash_loops_are_not_told_as_one() -> None:
+    """As where brokers did not answer: all left, and to keep them stopped would stop the group."""
+    story = Story().change(["a", "b"])
+    for _ in range(3):
+        story.work(20).lose("a", "b", join=["a", "b"])
+    (opened,) = storms(story)
+    assert (opened.numbers["pattern"], opened.numbers["top_clients"]) == ("crash_loop", ["a", "b"])
+    assert "a and b left and joined again repeatedly (6 departures)" in opened.summary
+    assert opened.advice.startswith("Find what those clients have in common")
+    assert "until then" not in opened.advice
+
+
 def test_a_slow_crash_loop_says_over_how_long_departures_are_counted() -> None:
     """Alone, one rebalance within ten minutes is no reason."""
     story = Story().change(["good", "bad"]).work(20)
