@@ -119,7 +119,7 @@ def whatif(
       kshadow whatif payments --agent http://localhost:9308 --since 1h
     """
     from agent.cli.answers import no_such_group, warn_stale
-    from agent.presentation.narrative.phrases import is_sampled
+    from agent.presentation.narrative.phrases import is_sampled, is_simple
     from agent.simulation.whatif.calibrated_replay import CannotReplay, calibrate
     from agent.simulation.whatif.comparison import compare
     from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
@@ -134,6 +134,8 @@ def whatif(
         try:
             if recording is None and form is not None and is_sampled(form):
                 raise CannotReplay("the agent looks at it by --source admin, which has no generations to replay")
+            if recording is None and form is not None and is_simple(form):
+                raise CannotReplay("the log shows no member of it")
             if recording is None:
                 raise CannotReplay("the agent keeps no history of its members, or is of another version of kshadow")
             if (reason := reason_not_replayable(recording)) is not None:

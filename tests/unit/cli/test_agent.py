@@ -203,6 +203,17 @@ def test_whatif_of_a_group_that_is_looked_at() -> None:
     assert result.stderr == said
 
 
+def test_whatif_of_a_group_that_only_commits() -> None:
+    commits = Log().add(b.commit("t", 1, group="simple"))
+    with served(Replayed(of_log(commits))) as url:
+        result = kshadow("whatif", "simple", "--agent", url)
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1,
+        "",
+        "Error: 'simple': the log shows no member of it\n",
+    )
+
+
 def test_a_generation_that_looks_do_not_tell_is_no_number() -> None:
     runs = [Looks("a").look(0, "Stable", seen("m", 0)).batch()]
     with served(Replayed(runs, mirror_class=SampledMirror)) as url:
