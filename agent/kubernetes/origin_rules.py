@@ -325,8 +325,9 @@ class _Departure:
             # It went unseen, or what says why is on its way.
             return None
         owner = history.workloads.get(work.owner) if work is not None and work.owner is not None else work
-        if work is not None and owner is None and _shrank(history, work, pod, taken) is not None:
-            # By a controller that is not followed (a Rollout), or may not be: what that was asked to do is not known.
+        if work is not None and work.owner is not None and _shrank(history, work, pod, taken) is not None:
+            # By a controller that is not followed (a Rollout), or may not be, or by somebody past it: by what is not
+            # known.
             return None
         if owner is not None and owner.deleted is not None:
             return self._taken_by(OriginKind.DELETED, f"the pod was deleted with its {owner.label}")

@@ -129,6 +129,26 @@ def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_
     assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
 
 
+def test_a_set_that_is_shrunk_past_its_deployment_has_no_pod_that_nothing_deleted() -> None:
+    """`kubectl scale rs`; the Deployment controller brings it back at once."""
+    world = MemoryWorld()
+    cluster = Cluster(world)
+    deployment = cluster.deployment("payments", 3)
+    sets, node = cluster.replica_set(deployment, "5b8d7f9c6b", 1, 3), cluster.node("n")
+    pods = [cluster.pod(sets, node) for _ in range(3)]
+    world.passes(600)
+    cluster.scale(sets, 2, "kubectl")
+    left = deleted(world, cluster, pods[0])
+    cluster.controller_scales(sets, 3)
+    world.passes(6)
+    assert world.evidence.departure_origin(member(pods[0]), left, left + 300) is None
+    left = deleted(world, cluster, pods[1])
+    world.passes(6)
+    told = world.evidence.departure_origin(member(pods[1]), left, left + 300)
+    assert told is not None
+    assert told.kind == "deleted", "that was one too few"
+
+
 def test_of_a_deployment_that_came_and_changed_unseen_it_is_not_said_that_nothing_deleted_its_pod() -> None:
     """As where an etcd was compacted while nothing was heard: a list shows it as it was after it was given fewer."""
     unheard = frozenset(["deployments", "replicasets", "events"])
