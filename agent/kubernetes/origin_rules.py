@@ -338,6 +338,10 @@ class _Departure:
             return self._taken_by(
                 OriginKind.DELETED, f"the pod was deleted; why is not known, as its {pod.owner_name} is not"
             )
+        if history.looked_ms is not None and taken.from_ms < history.looked_ms:
+            return self._taken_by(
+                OriginKind.DELETED, "the pod was deleted; why is not known, as it was before kshadow looked"
+            )
         return self._taken_by(
             OriginKind.DELETED, "the pod was deleted, and neither a rollout nor fewer replicas did it"
         )

@@ -129,6 +129,29 @@ def test_nobody_is_said_to_have_deleted_a_pod_of_a_set_that_a_controller_shrank_
     assert [None if it is None else it.kind for it in told] == [None, "deleted"], "the second was one too few"
 
 
+def test_of_a_pod_that_was_deleted_before_anybody_looked_it_is_not_said_that_no_fewer_replicas_did_it() -> None:
+    world = MemoryWorld(without=frozenset(["statefulsets"]))
+    cluster = Cluster(world)
+    sets, node = cluster.stateful_set("db", 2, "5b8d7f9c6b"), cluster.node("n")
+    pods = [cluster.pod(sets, node, ordinal=it) for it in range(2)]
+    world.passes(600)
+    cluster.scale(sets, 1, "kubectl")
+    left = deleted(world, cluster, pods[1])
+    # An agent that starts finds it as it is.
+    world.evidence.apply(
+        "StatefulSet", msgspec.convert(world._objects["statefulsets", "db"], Workload), Span.at(world.ms)
+    )
+    world.evidence.first_look_done()
+    told = [world.evidence.departure_origin(member(pods[1]), left, left + 300)]
+    left = deleted(world, cluster, pods[0])
+    world.passes(6)
+    told.append(world.evidence.departure_origin(member(pods[0]), left, left + 300))
+    assert [it and it.message for it in told] == [
+        "the pod was deleted; why is not known, as it was before kshadow looked",
+        "the pod was deleted, and neither a rollout nor fewer replicas did it",
+    ]
+
+
 def test_a_set_that_is_shrunk_past_its_deployment_has_no_pod_that_nothing_deleted() -> None:
     """`kubectl scale rs`; the Deployment controller brings it back at once."""
     world = MemoryWorld()
