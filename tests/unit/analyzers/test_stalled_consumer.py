@@ -258,8 +258,8 @@ def test_of_several_states_the_worst_is_told() -> None:
     told = (Status.WARN, Status.STOP, Status.STALL)
     stuck = {("t", at): StuckPartition(of, f"c{at}", 0, 5, 10 + at, 0) for at, of in enumerate(told)}
     assert lag_condition(stuck, (), MINUTE_MS).summary == (
-        "1 partition of c1 not committed for up to 1 min, with records to read; t-1 is at offset 5. 11 records behind: "
-        "t-1."
+        "1 partition of c1 not committed for up to 1 min, with records to read; t-1 is at offset 5. "
+        "11 records behind: t-1."
     )
 
 

@@ -626,8 +626,8 @@ def test_what_no_worker_has_is_waited_for_while_the_leader_holds_it_back(
 def test_a_topic_that_nobody_wants_any_more_waits_for_no_round() -> None:
     both, kept = {"t": [0], "old": [0]}, {"t": [0]}
     log = Log()
-    for generation, (topics, given, owned) in enumerate(((both, both, {}), (kept, kept, both), (kept, kept, kept)), 1):
-        member = b.member("m-1", given, topics=[*topics], owned=owned)
+    for generation, (given, owned) in enumerate(((both, {}), (kept, both), (kept, kept)), 1):
+        member = b.member("m-1", given, topics=[*given], owned=owned)
         log.add(b.classic_group(generation, member, protocol="cooperative-sticky"), after_ms=700)
     assert last_rebalance(log).inferred.causes == ("leader_rejoined",)
 
