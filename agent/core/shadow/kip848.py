@@ -391,7 +391,6 @@ class EpochGroup:
     ) -> list[Transition]:
         if value is None:
             self.target_epoch = NO_TARGET
-            self._reconciled.clear()
             return []
         self.target_epoch = value.assignment_epoch
         for member_id, records in self.records.items():
