@@ -47,6 +47,17 @@ def test_numbers_are_given_anew_and_nothing_is_mistaken() -> None:
     assert ends.lag("t", 1, 0, 0, bytes(16), 60_000).seconds == pytest.approx(120 - 90 / 5)
 
 
+def test_a_partition_that_came_later_has_the_times_of_its_own_looks() -> None:
+    book = EndOffsetHistory(30_000)
+    for at_ms, ends in ((0, {0: 10}), (30_000, {0: 20, 1: 5}), (60_000, {0: 30, 1: 15})):
+        book.add_high_watermarks({("t", number): end for number, end in ends.items()}, at_ms)
+        known = book.publish(at_ms)
+    assert [known.lag("t", number, offset, 0, bytes(16), 60_000).seconds for number, offset in ((0, 14), (1, 9))] == [
+        45,
+        15,
+    ]
+
+
 def test_a_published_value_does_not_change() -> None:
     book = EndOffsetHistory(30_000)
     book.add_high_watermarks({("t", 0): 10}, 0)
