@@ -169,6 +169,17 @@ def test_sessions_that_flap() -> None:
     assert "sessions of b and c timed out repeatedly" in opened.summary
 
 
+@pytest.mark.parametrize(("returns_s", "pattern"), [(0, "crash_loop"), (5, "flapping_sessions")])
+def test_two_pods_that_share_a_client_id_each_go_again_and_again(returns_s: int, pattern: str) -> None:
+    pods = ["app@/a", "app@/b"]
+    story = Story().change(["good", *pods]).work(20)
+    for pod in pods * 3:
+        story.lose(pod, join=[] if returns_s else [pod]).work(returns_s)
+        if returns_s:
+            story.change([pod]).work(5)
+    assert storms(story, until_s=900)[-1].numbers["pattern"] == pattern
+
+
 def test_sessions_of_many_that_run_out_once_each() -> None:
     fleet = [f"c{number}" for number in range(7)]
     story = Story().change(["a", *fleet]).work(20)
