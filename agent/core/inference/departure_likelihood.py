@@ -55,8 +55,8 @@ unlikely_factor),
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
     poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members that kept partitions as they joined
-                     π · s · U[g, e]; where there may be a limit that is not in the log, as above, with e in place of
-                     c + i + late
+                     π · idle_member_share · U[g, e]; where there may be a limit that is not in the log, as above,
+                     with e in place of c + i + late
 
 The code says what is left out here: static members, members of generations that never completed, KIP-848.
 """
@@ -499,8 +499,8 @@ def _without_commits(
     if limits.poll_ms is not None:
         out[Cause.POLL_TIMEOUT] = later_than(since_ms + limits.poll_ms)
         if in_background:
-            # One that stalled before its generation had had nothing to commit: as nobody has where nobody commits.
-            out[Cause.POLL_TIMEOUT] += scale_times(later_than(since_ms), 1.0 if usual_interval_ms is None else idle)
+            # One that stalled before its generation had had nothing to commit.
+            out[Cause.POLL_TIMEOUT] += scale_times(later_than(since_ms), idle)
     return out
 
 
