@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from agent.core.queries import AmbiguousGroup, Capabilities
@@ -67,8 +67,6 @@ SCENES: dict[str, Scene] = {
 }
 
 
-@contextmanager
-def served(scene: str, web_config: Path | None = None) -> Iterator[str]:
+def served(scene: str, web_config: Path | None = None) -> AbstractContextManager[str]:
     """The address of a server over it."""
-    with ExitStack() as stack:
-        yield stack.enter_context(serving(SCENES[scene](), web_config=web_config))
+    return serving(SCENES[scene](), web_config=web_config)

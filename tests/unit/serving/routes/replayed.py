@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Iterable
+from contextlib import nullcontext
 
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.inference.origins import OriginSource
@@ -28,6 +24,9 @@ from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.simulation.whatif.recorder import GroupRecording
 from analyzers.registry import select_analyzers
 from tests.unit.core.shadow.build import Log, run_of
+
+served = serving
+"""The address of a server over one."""
 
 
 class Replayed(ServedQueries):
@@ -121,19 +120,6 @@ def of_path(path: object) -> Iterable[RecordBatch]:
 
 def of_log(log: Log) -> Iterable[RecordBatch]:
     yield run_of(log.records)
-
-
-@contextmanager
-def served(replayed: ServedQueries, **more: Any) -> Iterator[str]:
-    """The address of a server over it, once it listens."""
-    with serving(replayed, **more) as url:
-        address = urlsplit(url)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with suppress(ConnectionRefusedError), socket.create_connection((address.hostname, address.port or 0)):
-                break
-            time.sleep(0.01)
-        yield url
 
 
 def let_go(agent: Replayed, group: str, number: int) -> None:
