@@ -10,7 +10,7 @@ import gzip
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
@@ -28,6 +28,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import (
     MetricsServiceServicer,
     add_MetricsServiceServicer_to_server,
 )
+
+from tests.answering import Handler
 
 REQUESTS = {"/v1/logs": ExportLogsServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
@@ -110,7 +112,7 @@ def attributes(message: Any) -> dict[str, Any]:
     return {it.key: plain(it.value) for it in message.attributes}
 
 
-class _Http(BaseHTTPRequestHandler):
+class _Http(Handler):
     server: _HttpServer
 
     def do_POST(self) -> None:
@@ -124,16 +126,9 @@ class _Http(BaseHTTPRequestHandler):
             receiver.headers.append(dict(self.headers))
             receiver.requests.append(REQUESTS[self.path].FromString(body))
             answer = receiver.answer(receiver.requests[-1]).SerializeToString()
-        self.send_response(status)
-        if 300 <= status < 400:
-            self.send_header("Location", "https://login.example/?token=hunter2")
-        self.send_header("Content-Type", receiver.page_type if receiver.page else "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""
+        headers = {"Location": "https://login.example/?token=hunter2"} if 300 <= status < 400 else {}
+        headers["Content-Type"] = receiver.page_type if receiver.page else "application/x-protobuf"
+        self.say(status, answer, headers)
 
 
 class _HttpServer(ThreadingHTTPServer):

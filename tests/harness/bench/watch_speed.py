@@ -13,16 +13,15 @@ import random
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from agent.cli.tui.app import WatchApp
 from agent.cli.tui.fleet import RowCache, build_fleet, sorted_rows
 from agent.cli.tui.poller import Poller
+from tests.answering import Handler, web_server
 from tests.harness.terminal import Terminal, terminal
 from tests.unit.cli.tui.made import Answers, row
 from tests.unit.presentation.narrative import made as m
@@ -40,6 +39,7 @@ def rows(groups: int) -> list[dict[str, Any]]:
             lag=number * 7 % 100_003,
             members=number % 13,
             partitions=number % 64,
+            coordinator_partition=number % 50,
             state_since_ms=time.time_ns() // 1_000_000 - 3_600_000,
         )
         for number in range(groups)
@@ -60,7 +60,7 @@ def serve(groups: int) -> None:
     forms = rows(groups)
     open_now = findings(forms)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Agent(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -73,19 +73,11 @@ def serve(groups: int) -> None:
                 answer = forms
             elif self.path.startswith("/api/v1/findings"):
                 answer = open_now
-            body = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.say(200, json.dumps(answer).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=sys.stdin.read, daemon=True).start()
-        print(f"http://127.0.0.1:{server.server_port}", flush=True)
-        server.serve_forever()
+    with web_server(Agent) as url:
+        print(url, flush=True)
+        sys.stdin.read()
 
 
 @contextmanager
@@ -139,14 +131,14 @@ async def frames(forms: list[dict[str, Any]], open_now: list[dict[str, Any]]) ->
     source.rows, source.open = forms, open_now
     app = WatchApp(Poller(source, lambda: m.T0), 3600)
     async with app.run_test(size=(140, 45)) as pilot:
-        while app.fleet is None:
+        while app.state.fleet is None:
             await pilot.pause(0.05)
         asker = Poller(source, lambda: m.T0)
         asker.poll_fleet()
 
         def refresh() -> None:
             change(forms)
-            app.fleet = asker.poll_fleet().fleet
+            app.state.fleet = asker.poll_fleet().fleet
             began = time.thread_time()
             app.redraw_screen()
             took.append(1000 * (time.thread_time() - began))

@@ -114,8 +114,7 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
         analyzers=AnalyzerSettings(tuning=tuple((it.split("=")[0], it.split("=")[1]) for it in TUNED)),
         history=HistorySettings(parquet=str(directory / "history")),
     )
-    webhook = Webhook()
-    stack.callback(webhook.close)
+    webhook = Webhook(stack)
     clients = stack.enter_context(Scenarios(broker.bootstrap_servers, directory / "clients", scenarios=[SCENARIO]))
     partition_count({"bootstrap.servers": broker.bootstrap_servers}, create=True)
     agent = make_agent(settings, pods)  # type: ignore[arg-type]  # all that is asked of a watcher

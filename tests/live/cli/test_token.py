@@ -6,7 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from agent.kafka.writer.topic import partition_count
 from agent.tools.embedded import fetch_jars
 from agent.tools.embedded.settings import render_properties
+from tests.answering import Handler
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, Secured, secured
 from tests.unit.cli.running import kshadow
 
@@ -65,7 +66,7 @@ class Endpoint(ThreadingHTTPServer):
         return {"access_token": f"{signed}.{coded(signature)}", "token_type": "Bearer", "expires_in": 600}
 
 
-class Answering(BaseHTTPRequestHandler):
+class Answering(Handler):
     server: Endpoint
 
     def do_GET(self) -> None:
@@ -79,15 +80,7 @@ class Answering(BaseHTTPRequestHandler):
         self._answer(*((200, self.server.token()) if good else (401, {"error": "invalid_client"})))
 
     def _answer(self, code: int, form: dict[str, Any]) -> None:
-        body = json.dumps(form).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""
+        self.say(code, json.dumps(form).encode(), {"Content-Type": "application/json"})
 
 
 class Scene(NamedTuple):

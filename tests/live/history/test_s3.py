@@ -7,9 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from unittest import mock
 
 import pyarrow.dataset as ds
@@ -26,6 +24,7 @@ from agent.persistence.export.filesystems import store_error_text
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from tests import ROOT
+from tests.answering import Handler, web_server
 from tests.harness.s3 import BUCKET
 from tests.unit.cli.running import kshadow
 from tests.unit.history.histories import START_MS, events_of, segments, write
@@ -110,25 +109,17 @@ def test_what_an_agent_writes_between_two_listings_is_read(tmp_path: Path, monke
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """S3 of a region where the bucket is not."""
 
-    class Redirection(BaseHTTPRequestHandler):
+    class Redirection(Handler):
         def do_GET(self) -> None:
             body = b"<Error><Code>PermanentRedirect</Code><Message>Use the\nspecified endpoint.</Message></Error>"
-            self.send_response(301)
-            self.send_header("x-amz-bucket-region", "eu-west-1")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(b"" if self.command == "HEAD" else body)
+            headers = {"x-amz-bucket-region": "eu-west-1", "Content-Length": str(len(body))}
+            self.say(301, b"" if self.command == "HEAD" else body, headers)
 
         do_HEAD = do_PUT = do_GET
 
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirection) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    with web_server(Redirection) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         yield
-        server.shutdown()
 
 
 @pytest.mark.usefixtures("connects_anew", "elsewhere")

@@ -7,12 +7,10 @@ so that what they find is over soon after the faults are.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from agent.kafka.writer.topic import partition_count
 from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step
 from agent.tools.demo.monitoring import Alert, Monitoring, Programs
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.answering import Handler, web_server
 from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.poison import POISON
 
@@ -92,33 +91,21 @@ def scenarios() -> list[Scenario]:
 class Webhook:
     """What Alertmanager sends its notifications to: alerts by when they came, seconds since the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, stack: ExitStack) -> None:
         self.received: list[tuple[float, dict[str, Any]]] = []
         webhook = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Told(Handler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 webhook.received += [(time.time(), alert) for alert in body["alerts"]]
-                self.send_response(200)
-                self.end_headers()
+                self.say(200)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="webhook", daemon=True)
-        self._thread.start()
+        self.url = stack.enter_context(web_server(Told))
 
     def first(self, which: Which, status: str) -> float | None:
         """When it was first told that an alert is firing or resolved."""
         return min((at for at, it in self.received if which_of(it) == which and it["status"] == status), default=None)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def which_of(alert: Any) -> Which:
@@ -220,8 +207,7 @@ def play(directory: Path, programs: Programs) -> Iterator[Stack]:
             agent.start(KSHADOW_CONFIG=str(agent.log.with_suffix(".yaml")))
         for agent in agents:
             agent.wait_ready()
-        webhook = Webhook()
-        stack.callback(webhook.close)
+        webhook = Webhook(stack)
         targets = [f"127.0.0.1:{agent.port}" for agent in agents]
         monitoring = stack.enter_context(
             Monitoring(programs, directory / "monitoring", targets, waits_s=WAITS_S, webhook=webhook.url)

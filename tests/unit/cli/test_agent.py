@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +20,7 @@ from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import UNLISTED
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
-from tests.answering import answering_bytes
+from tests.answering import Handler, answering_bytes, web_server
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
@@ -43,26 +40,12 @@ def answering(
     """A web server that always says the same, but for some paths, and that it is ready."""
     others = {"/api/v1/status": (200, b'{"ready": true, "reason": "caught up"}'), **(paths or {})}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Agent(Handler):
         def do_GET(self) -> None:
-            status, said = others.get(self.path, (code, body))
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
+            self.say(*others.get(self.path, (code, body)), {"Content-Type": kind})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with web_server(Agent) as url:
+        yield url
 
 
 SAME = [

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from agent.kubernetes.connection import find_connection
 from agent.kubernetes.errors import KubernetesMisconfigured
 from agent.kubernetes.watched import WATCHED
 from agent.runtime.factory import make_watcher
+from tests.answering import Handler, web_server
 
 TOKEN = "c2VjcmV0LXRva2Vu"
 
@@ -122,7 +121,7 @@ def test_the_doctor_does_not_take_in_all_that_there_is(file: Path) -> None:
     line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "x" * 100_000}}}).encode() + b"\n"
     sent = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Endless(Handler):
         def do_GET(self) -> None:  # http.server's name
             self.send_response(200)
             self.end_headers()
@@ -135,16 +134,11 @@ def test_the_doctor_does_not_take_in_all_that_there_is(file: Path) -> None:
                     self.wfile.write(line)
                     sent.append(len(line))
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with web_server(Endless) as url:
         config = kubeconfig(token=TOKEN)
-        config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{server.server_port}"
+        config["clusters"][0]["cluster"]["server"] = url
         file.write_text(yaml.safe_dump(config))
         done = subprocess.run([sys.executable, "-c", _DOCTOR], capture_output=True, text=True, timeout=60)
-        server.shutdown()
     assert done.stdout.count("ok: granted") == len(WATCHED), done.stdout + done.stderr
     # What connections hold of it.
     assert sum(sent) < len(WATCHED) * 10_000_000

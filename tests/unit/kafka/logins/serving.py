@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+
+from tests.answering import Handler
 
 
 class Answers(ThreadingHTTPServer):
@@ -22,21 +24,13 @@ class Answers(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
 
-class _Answering(BaseHTTPRequestHandler):
+class _Answering(Handler):
     server: Answers
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         self.server.asked.append((self.path, body))
         kind, out = self.server.answer(self.path, body)
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Metadata-Flavor", "Google")
-        self.send_header("Content-Length", str(len(out)))
-        self.end_headers()
-        self.wfile.write(out)
+        self.say(200, out, {"Content-Type": kind, "Metadata-Flavor": "Google"})
 
     do_POST = do_GET
-
-    def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""

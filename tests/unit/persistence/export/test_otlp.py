@@ -8,9 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -22,6 +20,7 @@ from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.otlp_endpoint import new_exporter, try_export
 from agent.persistence.export.otlp_sink import OtlpSink
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
+from tests.answering import Handler, web_server
 from tests.harness.otlp import Receiver, attributes, plain, receiving
 from tests.unit.cli.running import kshadow
 from tests.unit.persistence.export.made import HOSTILE, event
@@ -139,7 +138,7 @@ def test_protobuf_that_begins_like_a_page_is_a_success(receiver: Receiver) -> No
     assert receiver.answer(request).SerializeToString()[:2] == b"\n<"
 
 
-class Endless(BaseHTTPRequestHandler):
+class Endless(Handler):
     """Answers with what never ends."""
 
     piece, pause_s, encoding, status = b"", 0.0, "identity", 200
@@ -151,9 +150,6 @@ class Endless(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             while not time.sleep(self.pause_s):
                 self.wfile.write(self.piece)
-
-    def log_message(self, *_: object) -> None:
-        """Not on the tests' output."""
 
 
 class Flood(Endless):
@@ -181,13 +177,10 @@ class Drip(Endless):
 def test_an_answer_without_an_end(answers: type[Endless], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It took all memory, or held up all that came after it, for ever."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
-    with ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
-        server.daemon_threads = True
-        Thread(target=server.serve_forever, daemon=True).start()
-        sink = OtlpSink(parse_otlp_endpoint(f"http://127.0.0.1:{server.server_port}"))
+    with web_server(answers) as url:
+        sink = OtlpSink(parse_otlp_endpoint(url))
         with pytest.raises(SinkDown, match=reason):
             sink.write([encode_event(event(1), 0)])
-        server.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import hashlib
 import sys
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -13,6 +12,7 @@ from agent.tools.embedded.errors import IvyMissingError, JarsUnavailableError
 from agent.tools.embedded.jars import DEFAULT_VERSION, fetch_jars
 from agent.tools.embedded.maven import MavenRepository
 from agent.tools.embedded.pinned import PinnedFile, download, files_of
+from tests.answering import Handler, web_server
 
 BODIES = {f"some.group:jar-{n}:1.{n}": bytes([n]) * (1000 * n) for n in range(1, 13)}
 FILES = [PinnedFile(name, len(body), hashlib.sha256(body).hexdigest()) for name, body in BODIES.items()]
@@ -29,29 +29,14 @@ def repository(answer, authorization=None):
     """`answer(path, headers, count)` gives a code and a body; the count is that of requests for this path."""
     asked: dict[str, int] = {}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Repository(Handler):
         def do_GET(self):
             asked[self.path] = asked.get(self.path, 0) + 1
             code, body, *length = answer(self.path, self.headers, asked[self.path])
-            self.send_response(code)
-            self.send_header("Content-Length", str(length[0] if length else len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.say(code, body, {"Content-Length": str(length[0])} if length else {})
 
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 32  # or a dropped connection waits a second
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=[0.01])
-        thread.start()
-        try:
-            yield MavenRepository(f"http://127.0.0.1:{server.server_port}/m", "the test", authorization), asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with web_server(Repository) as url:
+        yield MavenRepository(f"{url}/m", "the test", authorization), asked
 
 
 @contextmanager
