@@ -43,7 +43,6 @@ def _numbers() -> Row:
                     NO_GROUPS,
                 ),
                 Q(state_code(GROUP), _NAME),
-                size=Size(4, 4),
                 mappings=state_map(),
             ),
             number(
@@ -113,7 +112,6 @@ def _numbers() -> Row:
                     NO_REBALANCES,
                 ),
                 Q(in_range(_STOPPED, GROUP), _NAME),
-                size=Size(4, 4),
             ),
             number(
                 Says(
@@ -124,7 +122,6 @@ def _numbers() -> Row:
                     NO_LAG,
                 ),
                 Q(most("kshadow_group_topic_lag_seconds", TOPICS), _NAME),
-                size=Size(4, 4),
             ),
         ],
     )
@@ -158,7 +155,6 @@ def _course() -> Row:
                 ),
                 Q(severity_code(GROUP, "analyzer"), "{{analyzer}}"),
                 mappings=severity_map(),
-                size=Size(24, 5),
             ),
         ],
     )
