@@ -98,7 +98,7 @@ def _timeouts(scene: StoryContext) -> list[str]:
         return [
             _removal(name(loop.client), loop.losses, scene, times(len(loop.losses)) + scene.when_known),
             f"It joined again {times(loop.returns)}.",
-            *([f"{capitalized(count(more, 'other client'))} did the same."] if more else []),
+            *([f"{capitalized(count(more, 'other client'))} left repeatedly, too."] if more else []),
             *_state(scene),
         ]
     who = name(lost[0].member.label) if len(lost) == 1 else count(len(lost), "member")

@@ -253,7 +253,7 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         tell(*sorted([*loop("a"), *loop("b", T0 + 1)], key=lambda it: it["at_ms"]), form=m.form()),
         (
             "`a` was removed from `g` twice: its session timed out (very likely). It joined again "
-            "twice. 1 other client did the same."
+            "twice. 1 other client left repeatedly, too."
         ),
     ),
     (
