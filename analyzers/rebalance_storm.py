@@ -34,7 +34,7 @@ from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, StaticMemberReplaced, Transition
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
-from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
+from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds, names_text
 from analyzers.origins import with_origins
 from analyzers.storms import (
     PATTERN_ADVICE,
@@ -439,7 +439,11 @@ class RebalanceStorm(Analyzer):
         times = count_text(len(going), "departure")
         if loops and loops[0].at_ms <= now_ms - self._window_ms:
             times += f" within {duration_text(milliseconds(self.settings.loop_window_s))}"
-        summary = f"{what}: {pattern_clause(pattern, clients, times, causes)}"
+        if pattern is StormPattern.MIXTURE and loops and len(causes) < 2:
+            clause = f"{names_text(clients)} left repeatedly in several ways ({times})"
+        else:
+            clause = pattern_clause(pattern, clients, times, causes)
+        summary = f"{what}: {clause}"
         if share:
             summary += f"; partitions were stopped for at least {share * 100:.0f} % of the time"
         are_several = pattern is StormPattern.CRASH_LOOP and len(clients) > 1

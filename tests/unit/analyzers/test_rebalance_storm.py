@@ -72,6 +72,15 @@ def test_several_clients_in_crash_loops_are_not_told_as_one() -> None:
     assert "until then" not in opened.advice
 
 
+def test_a_mixture_of_which_the_last_ten_minutes_show_one_cause() -> None:
+    story = Story().change(["good", "a", "b"])
+    for first, then in ("ab", "ba", "ab"):
+        story.work(20).lose("a", "b", join=[first]).change([then]).pass_by(660)
+    (opened,) = storms(story)
+    assert (opened.numbers["pattern"], len(opened.numbers["causes"])) == ("mixture", 1)
+    assert ": a and b left repeatedly in several ways (6 departures within 30 min)" in opened.summary
+
+
 def test_a_slow_crash_loop_says_over_how_long_departures_are_counted() -> None:
     """Alone, one rebalance within ten minutes is no reason."""
     story = Story().change(["good", "bad"]).work(20)
