@@ -162,10 +162,10 @@ def _left_behind(view: GroupView, offsets: Sequence[CommittedOffset]) -> list[Co
         return []
     used = {topic for member in view.members for topic in (*member.subscription, *member.assignment)}
     used |= {topic for member in view.members for topic in member.target or ()}
-    left = [it for it in offsets if it.topic not in used and it.topic_id not in used]
+    left = [it for it in offsets if it.topic not in used]
     if any(member.subscription_regex for member in view.members):
-        # What the pattern matches is known by what is assigned, and that perhaps by id only.
-        known = {it.topic for it in offsets} | {it.topic_id for it in offsets}
+        # What the pattern matches is known by what is assigned, and that perhaps by an id that no commit has.
+        known = {it.topic for it in offsets}
         return left if used and used <= known else [it for it in left if used and it.topic_id]
     return left
 
