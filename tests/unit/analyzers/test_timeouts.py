@@ -232,6 +232,7 @@ def test_members_of_the_new_protocol() -> None:
 
     now = as_it_closes(None)
     assert now.numbers["session_timeouts_ms"] == []
+    assert now.summary == "1 session timed out within 1 h: b on 10.0.0.1; 1 member joined again."
     assert "too short for that" in now.advice
     assert "group.consumer.session.timeout.ms" in now.advice
     # Where the brokers were asked, there is a number to set.
