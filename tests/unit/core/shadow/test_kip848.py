@@ -349,11 +349,18 @@ def test_how_a_member_went_that_did_not_give_up_what_it_had_to(
 
 
 @pytest.mark.parametrize(
-    ("until_ms", "cause"), [(256_000, "session_timeout"), (1_000, "rejoin_timeout"), (299_000, "rejoin_timeout")]
+    ("until_ms", "cause"),
+    [
+        (256_000, "session_timeout"),
+        (1_000, "rejoin_timeout"),
+        (60_000, "rejoin_timeout"),
+        (200_000, "rejoin_timeout"),
+        (299_000, "rejoin_timeout"),
+    ],
 )
 def test_who_went_on_working_and_then_fell_silent_was_not_waited_for(until_ms: int, cause: str) -> None:
     """Its session ends by chance 5 minutes after it was asked: who polls gives up what it has to. One that works on
-    what it polled commits until it is dropped."""
+    what it polled commits until it is dropped, or until it hangs: no session ends by chance minutes after that."""
     script = ModernScript(CONSUMER, GROUP)
     log = Log().add(*script.join("a-1"), *script.join("b-1"), *script.heartbeat("a-1"))
     assert script.members["a-1"].revoking, "it is asked"
