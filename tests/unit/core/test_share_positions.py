@@ -110,11 +110,12 @@ def test_a_scrape_has_share_groups_beside_the_others() -> None:
     taken = LagCalculator().take(CommittedOffsets())
     shares = [position(40, 15), position(90, -1, 1)]
     snapshot = LagSnapshot(taken, ends(100), NOW, lambda topic: topic == "orders", shares)
-    ((group, lag),) = snapshot.topics()
+    ((group, its),) = snapshot.groups(topics=True, partitions=True).items()
+    (lag,) = its.topics
     assert (group, lag.topic, lag.records, lag.partitions, lag.unknown) == ("g", "orders", 45, 2, 1)
     assert lag.seconds is not None
-    rows = [(it.partition, it.committed, it.records) for _, it in snapshot.partitions()]
-    assert rows == [(0, 40, 45), (1, 90, None)]
-    nothing = snapshot._replace(shares=[position(90, -1, 1)])
-    assert [(it.records, it.seconds, it.unknown) for _, it in nothing.topics()] == [(None, None, 1)]
-    assert not list(snapshot._replace(shows_topic=lambda topic: False).topics())
+    assert list(zip(*its.shown, strict=True)) == [(("orders", 0), 40, 45), (("orders", 1), 90, None)]
+    nothing = snapshot._replace(shares=[position(90, -1, 1)]).groups(topics=True, partitions=False)["g"]
+    assert [(it.records, it.seconds, it.unknown) for it in nothing.topics] == [(None, None, 1)]
+    hidden = snapshot._replace(shows_topic=lambda topic: False).groups(topics=True, partitions=True)["g"]
+    assert (hidden.topics, hidden.shown.places) == ([], ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.lag_calculator import positions_of
-from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
+from agent.kafka.lag.scraped import NOTHING_COMMITTED, LagSnapshot, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.serving.metrics.group_metrics import GROUP_METRICS, GroupCounts, GroupReading, GroupShape
 from agent.serving.metrics.readings import Granularity, Readings
@@ -58,15 +58,14 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
         load = load_imbalance(view, state.diagnosis.partitions[number].consumed(name))
         counts = state.counts.partitions.get(number)
         offsets = state.mirror.partition(number).offsets
-        topics: list[Any] = []
-        if granularity is not Granularity.GROUP and lags is not None:
-            topics = [lag for group, lag in lags.take(number, offsets).topics() if group == name]
+        found = {} if lags is None else lags.take(number, offsets).groups(topics=True, partitions=True)
+        its = found.get(name, NOTHING_COMMITTED)
+        topics = () if granularity is Granularity.GROUP else its.topics
         partitions: list[tuple[tuple[str, int], int, int | None]] = []
         if granularity is Granularity.PARTITION:
             partitions = sorted(((topic, at), it.offset, None) for topic, at, it in offsets.commits(name))
             if lags is not None:
-                found = [lag for group, lag in lags.take(number, offsets).partitions() if group == name]
-                partitions = [((it.topic, it.partition), it.committed, it.records) for it in found]
+                partitions = list(zip(*its.shown, strict=True))
         reading = GroupReading(
             GroupShape(
                 name,
@@ -91,7 +90,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
                 tuple(counts.findings.get(name, {}).items()),
                 tuple(counts.origins.get(name, {}).items()),
             ),
-            topics or (),
+            topics,
             positions_of(partitions),
         )
         out.append(reading)
