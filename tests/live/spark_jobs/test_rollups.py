@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
 from agent.core.events.events import SCHEMA
-from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from agent.history.errors import HistoryError
 from agent.history.parquet_directory import ParquetDirectory
 from agent.history.rolling import Range
@@ -324,7 +324,7 @@ def test_no_event_moves_the_watermark_beyond_now(spark: SparkSession) -> None:
 
 
 def test_lag_of_an_agents_samples(spark: SparkSession, tmp_path: Path) -> None:
-    lags = [NO_LAG if minute < 10 else GroupLagTotal(4, 3, 10 * minute, minute / 2) for minute in range(61)]
+    lags = [GroupLagTotal() if minute < 10 else GroupLagTotal(4, 3, 10 * minute, minute / 2) for minute in range(61)]
     samples = [
         sample_event(GroupSample(T0 + minute * 60_000, 3, 7, "g", "consumer", "Stable", 2, 1.25, None, lag))
         for minute, lag in enumerate(lags)

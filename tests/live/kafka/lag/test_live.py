@@ -29,7 +29,8 @@ from agent.core.shadow.views import CommittedOffset
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID
 from agent.kafka.lag.asking import OffsetOutcome
-from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lowest_committed, topic_lags
+from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lowest_committed
+from agent.kafka.lag.scraped import NOTHING_COMMITTED, LagSnapshot
 from agent.kafka.lag.watch import LagWatcher, fetch_end_offsets
 from agent.kafka.writer.topic import partition_count
 from agent.persistence.cluster_state import ClusterState
@@ -89,8 +90,9 @@ class Live:
 
     def summed(self, group: str) -> dict[str, TopicLag]:
         ends = self.watch.snapshot()
-        found = (pair for it in self.positions() for pair in topic_lags(it, ends, now_ms()))
-        return {lag.topic: lag for name, lag in found if name == group}
+        taken = (LagSnapshot(it, ends, now_ms(), lambda topic: True) for it in self.positions())
+        found = (it.groups(topics=True, partitions=False).get(group, NOTHING_COMMITTED) for it in taken)
+        return {lag.topic: lag for it in found for lag in it.topics}
 
     def create(self, topic: str, partitions: int = 1) -> None:
         if topic in self.admin.list_topics(timeout=10).topics:
