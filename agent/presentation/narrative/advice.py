@@ -10,6 +10,7 @@ spells them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -261,6 +262,9 @@ def _session_timeout_advice(totals: Totals, group_type: str | None) -> Advice | 
     loops = [] if any(map(is_trouble, totals.departures)) else find_crash_loops(totals.rebalances)
     if not lost:
         return None
+    # Where brokers do not answer, several are lost at once: to keep one of them stopped helps nobody.
+    at_once = Counter(gone.at_ms for gone in lost)
+    loops = [it for it in loops if any(at_once[gone.at_ms] < 2 for gone in it.losses)]
     saves_ms, runbook = _stopped_ms(totals, [Cause.SESSION_TIMEOUT]), RUNBOOK_OF["session_timeout"]
     if loops:
         text = (

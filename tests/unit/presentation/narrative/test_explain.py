@@ -359,6 +359,18 @@ def test_two_loops_are_told() -> None:
     assert tell(*events, form=m.form()).advice[0].startswith("Find why `bad` stops")
 
 
+def test_who_was_lost_at_once_each_time_is_not_kept_stopped() -> None:
+    """Brokers that did not answer: it named one of all, whose capacity was the price."""
+    left = [m.gone(it, "session_timeout") for it in "ab"]
+    events = []
+    for number in (1, 2):
+        events.append(m.rebalance(2 * number, "session_timeout", T0 + number * MINUTE, left=left, members=1))
+        joined = [m.member("a"), m.member("b")]
+        events.append(m.rebalance(2 * number + 1, at_ms=T0 + number * MINUTE + SECOND, joined=joined))
+    (advice,) = tell(*events, form=m.form()).advice
+    assert advice.startswith("Find why each of 2 clients stopped sending heartbeats")
+
+
 def test_a_poll_timeout() -> None:
     late = m.rebalance(
         2,
