@@ -194,7 +194,8 @@ class LookScheduler:
     def _next(self, now: float, busy: Collection[str]) -> Question | None:
         due = [(at, group) for group, at in self._urgent.items() if at <= now and group not in busy]
         if not due or self._owed >= COSTS[Kind.OFFSETS]:
-            other = self._next_other(now, busy)
+            # Looks at those that move show their commits, too.
+            other = self._next_other(now, {*busy, *self._urgent})
             self._owed = 0.0 if other is None else max(self._owed - self.cost(other), 0.0)
             if other is not None or not due:
                 return other
