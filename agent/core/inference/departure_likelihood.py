@@ -568,18 +568,16 @@ def kip848_departure_probabilities(
         )
     shares = dict(P.departure_shares)
     fell_silent = committed is not None and at_ms > committed + interval
-    # Who went on with its work would have given up what it had to as it polled next; so it died, if a session that
-    # ended explains the moment. If none does, it hung in what it worked on.
-    worked_on = fell_silent and seen_ms is not None and last > seen_ms + usual.heartbeat_ms + interval
-    expires = _kip848_session_expiry_times(member, session, last, interval) if worked_on else ()
-    has_died = probability_between(expires, at_ms - precision, at_ms + precision) > 0
-    if is_behind and not has_died and seen_ms is not None and member.rebalance_timeout_ms is not None:
+    if is_behind and seen_ms is not None and member.rebalance_timeout_ms is not None:
         # Its newest record asks it to give up partitions, and so does a timer of the broker's that began with that.
         dropped_ms = seen_ms + member.rebalance_timeout_ms
         out[Cause.REJOIN_TIMEOUT] = (
             UniformInterval(1.0, dropped_ms - precision, dropped_ms + P.log_time_tolerance_ms),
         )
         shares[Cause.REJOIN_TIMEOUT] = P.kip848_rejoin_timeout_share
+        if fell_silent and last > seen_ms + usual.heartbeat_ms + interval:
+            # It went on with its work, and would have given up what it had to as it polled next.
+            shares[Cause.REJOIN_TIMEOUT] *= P.hangs_later_share
     likely = {
         cause: shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
         for cause, times in out.items()

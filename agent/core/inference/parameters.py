@@ -147,6 +147,9 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """The same of members of KIP-848 groups that go before they reached their target. Chosen: as often as they
     stall."""
 
+    hangs_later_share: float = 0.01
+    """How many of those do it that went on with their work when they were asked, and fell silent later. Chosen."""
+
     skipped_generation_shares: Mapping[Cause, float] = _by_cause(
         {Cause.MEMBER_LEFT: 0.3, Cause.SESSION_TIMEOUT: 1.0, Cause.POLL_TIMEOUT: 0.3, Cause.ADMIN_REMOVED: 0.1}
     )

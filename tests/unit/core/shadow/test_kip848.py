@@ -354,7 +354,7 @@ def test_how_a_member_went_that_did_not_give_up_what_it_had_to(
         (256_000, "session_timeout"),
         (1_000, "rejoin_timeout"),
         (60_000, "rejoin_timeout"),
-        (200_000, "rejoin_timeout"),
+        (240_000, "rejoin_timeout"),
         (299_000, "rejoin_timeout"),
     ],
 )
