@@ -148,7 +148,7 @@ def assign(
         except NotAssignable as refused:
             raise click.UsageError(f"{printable_truncated(repr(what), MAX_TEXT)} {refused}") from None
         if first is not None and query.output in ("table", "ndjson"):
-            warn(f"{first}, in generation {plan['generation']}")
+            warn(f"{first}, in generation {plan['generation']}" if plan["generation"] >= 0 else first)
         match query.output:
             case "table":
                 _print_plan(plan, last, by_member=by_member)

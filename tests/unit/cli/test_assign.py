@@ -319,6 +319,13 @@ def test_a_group_without_members(tmp_path: Path) -> None:
     assert (said["alternatives"], said["notes"]) == ([], [])
 
 
+def test_a_group_that_only_commits_has_no_generation(tmp_path: Path) -> None:
+    path = ndjson(tmp_path / "log.ndjson", line(*b.commit("t", 3, group="simple"), timestamp=b.T0))
+    result = kshadow("assign", "simple", "--from", path, "--until", str(b.T0))
+    said = "as of 2026-09-21 14:13:20.000Z\nthe group has no members to assign to\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", said)
+
+
 def test_what_an_agent_may_say_by_mistake_is_not_believed() -> None:
     members = [
         {
