@@ -148,7 +148,7 @@ def test_who_waits_for_that_pipe_ends_at_once(number: signal.Signals, code: int,
     # Open once it is read from.
     with spawn(*command) as process, file.open("w"):
         process.send_signal(number)
-        process.communicate(timeout=15)
+        process.communicate(timeout=60)
     assert process.returncode == code
 
 
