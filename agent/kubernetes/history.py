@@ -301,8 +301,8 @@ class ClusterHistory:
                 work.owner, work.owner_name = intern(owner.uid), intern(f"{owner.kind}/{owner.name}")
                 self._of_owner.setdefault(work.owner, {})[work.uid] = work
             self._count(kind, 1)
-            if meta.generation > 1 and work.created_ms + 1000 > span.from_ms:  # which is in whole seconds
-                # Made and changed again, both unseen: it may have had more replicas.
+            if meta.generation > 1 and (self.looked_ms is not None or work.created_ms + 1000 > span.from_ms):
+                # Made (in whole seconds) or dropped, and changed again, unseen: it may have had more replicas.
                 work.unseen.append(Span(work.created_ms, now))
             if work.owner is not None and now - work.created_ms < (now - span.from_ms) + 5000 and replicas:
                 # A new ReplicaSet was made with its first pods.

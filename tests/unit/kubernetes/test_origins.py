@@ -152,6 +152,34 @@ def test_of_a_pod_that_was_deleted_before_anybody_looked_it_is_not_said_that_no_
     ]
 
 
+def test_of_a_set_that_was_not_seen_for_a_while_it_is_not_said_that_no_fewer_replicas_deleted_its_pod() -> None:
+    """The right to its kind was withdrawn, and given back right after it was given fewer replicas."""
+    world = MemoryWorld(without=frozenset(["statefulsets"]))
+    cluster = Cluster(world)
+    sets, node = cluster.stateful_set("db", 2, "5b8d7f9c6b"), cluster.node("n")
+    pods = [cluster.pod(sets, node, ordinal=it) for it in range(2)]
+    it = world._objects["statefulsets", "db"]
+    world.passes(600)
+    world.evidence.apply("StatefulSet", msgspec.convert(it, Workload), Span.at(world.ms))
+    world.evidence.first_look_done()
+    world.passes(60)
+    world.evidence.drop("StatefulSet")
+    last_ms = world.ms
+    world.passes(60)
+    cluster.scale(sets, 1, "kubectl")
+    left = deleted(world, cluster, pods[1])
+    it["metadata"]["generation"] = 2
+    world.evidence.apply("StatefulSet", msgspec.convert(it, Workload), Span(last_ms, world.ms))
+    world.passes(6)
+    assert world.evidence.departure_origin(member(pods[1]), left, left + 300) is None
+    world.passes(600)
+    left = deleted(world, cluster, pods[0])
+    world.passes(6)
+    told = world.evidence.departure_origin(member(pods[0]), left, left + 300)
+    assert told is not None
+    assert told.message == "the pod was deleted, and neither a rollout nor fewer replicas did it", "that was seen"
+
+
 def test_a_set_that_is_shrunk_past_its_deployment_has_no_pod_that_nothing_deleted() -> None:
     """`kubectl scale rs`; the Deployment controller brings it back at once."""
     world = MemoryWorld()
