@@ -9,28 +9,24 @@ from pyspark.sql import SparkSession
 
 from agent.persistence.export.log_clock import DIRECTORY, LogClock, decode_clock
 from spark_jobs.progress import print_status
-from spark_jobs.writing import hadoop_files, list_files, put_whole
+from spark_jobs.writing import HadoopFileSystem
 
 
 def keep_clock(spark: SparkSession, directory: str, clock: LogClock) -> None:
     """Write what a writer knows, in place of what it knew before. All events up to then must be there."""
-    put_whole(*hadoop_files(spark, directory), f"{directory}/{clock.file_name}", clock.encode())
+    HadoopFileSystem(spark).write(f"{directory}/{clock.file_name}", clock.encode())
 
 
 def clocks_of(spark: SparkSession, directories: Iterable[str]) -> list[LogClock]:
     """What the writers of some histories knew. A file that says nothing is told of and passed over."""
-    out = []
+    files, out = HadoopFileSystem(spark), []
     for directory in directories:
-        files, make = hadoop_files(spark, directory)
-        for status in list_files(files, make(f"{directory}/{DIRECTORY}")):
-            path = status.getPath()
-            if not path.getName().endswith(".json") or path.getName().startswith("."):
+        for name in files.names(f"{directory}/{DIRECTORY}"):
+            path = f"{directory}/{DIRECTORY}/{name}"
+            if not name.endswith(".json") or name.startswith(".") or (kept := files.read(path)) is None:
                 continue
-            stream = files.open(path)
             try:
-                out.append(decode_clock(bytes(stream.readAllBytes())))
+                out.append(decode_clock(kept))
             except msgspec.MsgspecError as error:
-                print_status(f"{path.toString()}: expected up to when time has passed: {error}: passed over")
-            finally:
-                stream.close()
+                print_status(f"{path}: expected up to when time has passed: {error}: passed over")
     return out

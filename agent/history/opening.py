@@ -238,8 +238,11 @@ def _clock_files(path: str) -> Iterator[tuple[str, bytes]]:
     for name in sorted(names):
         last = name.rpartition("/")[2]
         if last.endswith(".json") and not last.startswith("."):
-            with _asking(path):
-                body = Path(name).read_bytes() if here is not None else store.cat_file(name)
+            try:
+                with _asking(path):
+                    body = Path(name).read_bytes() if here is not None else store.cat_file(name)
+            except FileNotFoundError:
+                continue  # its writer puts another one there just now
             yield name, body
 
 

@@ -222,6 +222,16 @@ def test_time_goes_on_after_the_last_event(place: Place, tmp_path: Path) -> None
     assert ends() < iso_time(now_ms() + DAY_MS), "no later than now"
 
 
+def test_what_replaces_a_clock_just_then_ends_no_command(place: Place, tmp_path: Path) -> None:
+    """Where a file cannot be moved over another, as of Spark's streams, there is none in between."""
+    write([it for it in events_of(place.records) if it["group"] == place.group][:9], tmp_path / "history")
+    ParquetSink(str(tmp_path / "history")).tell_clock(LogClock("agent", None, START_MS + DAY_MS))
+    (tmp_path / "history" / "_clock" / "stream-0.json").symlink_to(".stream-0.json.writing")
+    assert rows("timeline", place.group, "--from", tmp_path / "history")
+    done = kshadow("history", "rollup", "--history", tmp_path / "history", "--out", tmp_path / "rollups")
+    assert (done.exit_code, "is not there" in done.stderr) == (0, False), done.stderr
+
+
 def test_an_event_of_a_time_that_cannot_be_ends_no_history(place: Place, tmp_path: Path) -> None:
     """`--since` counts from the end: of a history of last year nothing would be found."""
     bounds = ("timeline", place.group, "--since", "1d", "--from")
