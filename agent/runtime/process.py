@@ -30,7 +30,7 @@ from agent.runtime.agent import Agent
 from agent.runtime.factory import compat_of, make_agent, make_watcher
 from agent.runtime.first_look import FirstLook
 from agent.runtime.shutdown import SIGNALS, Shutdown, ShutdownStep
-from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
+from agent.runtime.supervisor import JOINED_S, ClusterSupervisor, SupervisedClusters
 from agent.serving.metrics.limits import Limits
 from agent.serving.web.config_file import WebConfigFile
 from agent.serving.web.listener import PacedListener, listening_socket
@@ -134,31 +134,34 @@ class _Clusters:
         for watcher in self.watchers.values():
             watcher.await_first_look(max(deadline - time.monotonic(), 0.0))
         if len(self._settings.clusters) > 1:
-            self.running = SupervisedClusters(
-                [ClusterSupervisor(str(it.name), partial(self._make, it.name)) for it in self._settings.clusters]
-            )
+            self.running = SupervisedClusters(self._supervised(str(it.name), it) for it in self._settings.clusters)
             self.running.start()
             return
         (settings,) = self._settings.clusters
         if not self._settings.process.keep_trying:
             try:
-                self._start_only(settings.name, stopping)
+                self._start_only(settings, stopping)
                 return
             except TopicMissing:
                 # Not an error: a cluster on which no group ever committed. A pod that ended would be in a crash loop.
                 if (agent := self._agents.get(settings.name)) is not None:
                     agent.stop()
-        self.running = ClusterSupervisor(None, partial(self._make, settings.name))
+        self.running = self._supervised(None, settings)
         self.running.start()
 
-    def _start_only(self, name: str | None, stopping: Shutdown) -> None:
+    def _supervised(self, name: str | None, settings: ClusterSettings) -> ClusterSupervisor:
+        return ClusterSupervisor(
+            name, partial(self._make, settings.name), joins_group=settings.read.share_group is not None
+        )
+
+    def _start_only(self, settings: ClusterSettings, stopping: Shutdown) -> None:
         """Start the agent of the only cluster, unless a stop is asked for while it connects: nothing is known yet
         that could be saved."""
         failed: list[BaseException] = []
 
         def start() -> None:
             try:
-                self.running = agent = self._make(name)
+                self.running = agent = self._make(settings.name)
                 agent.start()
             except BaseException as error:  # noqa: BLE001  # whatever it is, the main thread raises it
                 failed.append(error)
@@ -167,6 +170,9 @@ class _Clusters:
         thread.start()
         while thread.is_alive() and not stopping.is_requested:
             thread.join(LOOK_S)
+        if settings.read.share_group is not None:
+            # So that it leaves the group that it has joined.
+            thread.join(JOINED_S)
         if failed:
             raise failed[0]
         if thread.is_alive():

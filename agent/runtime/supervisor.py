@@ -39,6 +39,9 @@ LET_GO_S = 60.0
 LEFT_S = 1.0
 """How long a stop waits for who connects: brokers that are away take as long as all of it may, and nothing is known
 yet that could be saved."""
+JOINED_S = 5.0
+"""The same of a replica: it has joined by then, and partitions of one that does not leave are read by nobody for as
+long as its session lasts."""
 JOIN_S = 0.05
 STEADY_S = 300.0
 """Who ran for so long is tried again as if for the first time."""
@@ -66,13 +69,16 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         name: str | None,
         make: Callable[[], SupervisedAgent],
         *,
+        joins_group: bool = False,
         look_s: float = LOOK_S,
         wait_s: tuple[float, float] = WAIT_S,
         steady_s: float = STEADY_S,
     ) -> None:
-        """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster."""
+        """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster.
+        `joins_group`: its agents share partitions with others."""
         super().__init__(f"cluster {name or ''}")
         self.name = name
+        self._joins_group = joins_group
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
@@ -143,7 +149,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
     def request_stop(self) -> None:
         """End soon; `stop` waits for it."""
         if not self._stop.is_set():
-            self._left_at_s = time.monotonic() + LEFT_S
+            self._left_at_s = time.monotonic() + (JOINED_S if self._joins_group else LEFT_S)
         super().request_stop()
 
     def stop(self) -> None:
