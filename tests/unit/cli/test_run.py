@@ -153,7 +153,11 @@ def test_who_waits_for_that_pipe_ends_at_once(number: signal.Signals, code: int,
 
 
 @pytest.mark.usefixtures("process")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)],
+    ids=["SIGTERM", "Ctrl-C", "SIGHUP"],
+)
 def test_who_connects_to_brokers_that_are_silent_ends_at_once(number: signal.Signals, code: int) -> None:
     """It tried on for up to 13 s, and ended with 3 and an error."""
     with socket.create_server(("127.0.0.1", 0)) as broker:
