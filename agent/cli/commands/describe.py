@@ -13,6 +13,7 @@ from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import matches_any, sort_option, sort_rows, topic_option
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import cell, iso_time
+from agent.presentation.narrative.phrases import known_generation
 
 _OFFSET_COLUMNS = {
     "topic": Column("TOPIC", folds=MIN_FOLDED_WIDTH),
@@ -60,7 +61,7 @@ def _print_group(form: dict[str, Any], *, none: str) -> None:
         "Type": form["group_type"],
         "State": f"{form['state']} since {iso_time(form['state_since_ms']) or 'an unknown time'}",
         "As of": iso_time(form["stale"]["since_ms"]) if form.get("stale") else None,
-        "Generation": form["generation"] if form["generation"] >= 0 else None,
+        "Generation": known_generation(form),
         "Target": form.get("target_generation"),
         "Protocol": form.get("protocol"),
         "Leader": form.get("leader"),

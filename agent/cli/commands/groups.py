@@ -12,6 +12,7 @@ from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import match_option, matches_any, sort_option, state_option, type_option
 from agent.cli.tables import Column, with_cluster
 from agent.cli.text import iso_time
+from agent.presentation.narrative.phrases import known_generation
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
@@ -87,7 +88,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "state": _state(row),
-        "generation": row["generation"] if row["generation"] >= 0 else None,
+        "generation": known_generation(row),
         "last_commit": iso_time(row["last_commit_ms"]),
         "state_since": iso_time(row["state_since_ms"]),
     }

@@ -18,6 +18,7 @@ from agent.common.text import printable_truncated
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
 from agent.presentation.narrative.events import int_field
+from agent.presentation.narrative.phrases import known_generation
 from agent.presentation.narrative.words import clock
 
 JsonView = Mapping[str, Any]
@@ -204,7 +205,7 @@ def _row(key: Key, form: JsonView, found: Sequence[JsonView], late: int, several
         name,
         display_text(form["group_type"], 20),
         display_text(form["state"], 24),
-        form["generation"] if form["generation"] >= 0 else None,
+        known_generation(form),
         int_field(form, "members"),
         int_field(form, "partitions"),
         int_field(form, "rebalances"),

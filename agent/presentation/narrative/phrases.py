@@ -41,6 +41,12 @@ def is_sampled(form: Mapping[str, Any]) -> bool:
     return form.get("generations_skipped", 0) is None
 
 
+def known_generation(form: Mapping[str, Any]) -> int | None:
+    """The generation or epoch of a group (its form); None where it is not known, as of one that only commits."""
+    generation: int = form["generation"]
+    return generation if generation >= 0 else None
+
+
 def is_simple(form: Mapping[str, Any]) -> bool:
     """Whether a group (its form) only commits offsets."""
     # Whoever may write to the topic makes members of any generation.

@@ -13,7 +13,7 @@ from agent.presentation.narrative import gains as narrative_gains
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.explain import ADVICE_TITLE, LIMITATIONS_TITLE, TITLES, Story, StoryRequest, explain
 from agent.presentation.narrative.gains import Gains
-from agent.presentation.narrative.phrases import epochs, is_sampled, work
+from agent.presentation.narrative.phrases import epochs, is_sampled, known_generation, work
 from agent.presentation.narrative.staleness import reservations
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.presentation.narrative.words import capitalized, count
@@ -179,7 +179,7 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
     never = "not known" if form["committed_partitions"] else "never"
     changed = f"<small>{ago(form['state_since_ms'], now_ms)}</small>" if form["state_since_ms"] > 0 else ""
     return Markup(f"""<dl class="figures" id="figures">
-<div><dt>{unit}</dt><dd>{number(form["generation"] if form["generation"] >= 0 else None, none)}{changed}</dd></div>
+<div><dt>{unit}</dt><dd>{number(known_generation(form), none)}{changed}</dd></div>
 <div><dt>Members</dt><dd>{number(len(form["members"]))}{assignor}</dd></div>
 <div><dt>{noun.capitalize()} held</dt><dd>{number(form["partitions"])}</dd></div>
 <div><dt>Lag, records</dt><dd>{number(form["lag"])}</dd></div>
