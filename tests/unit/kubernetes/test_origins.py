@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from agent.core.inference.origins import KINDS
+from agent.core.inference.origins import KINDS, Origin
 from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.history import KEEP_MS, MAX_WAITING
 from agent.kubernetes.objects import Workload
@@ -93,6 +93,13 @@ def deleted(world: MemoryWorld, cluster: Cluster, pod: PodHandle) -> int:
     return left
 
 
+def origin_of_deleted(world: MemoryWorld, cluster: Cluster, pod: PodHandle) -> Origin | None:
+    """What is told of a pod that is deleted now, a few seconds later."""
+    left = deleted(world, cluster, pod)
+    world.passes(6)
+    return world.evidence.departure_origin(member(pod), left, left + 300)
+
+
 def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_has_it_now() -> None:
     """As in the first list after an agent's start: whatever ended the new pod later, it was told as evicted."""
     world = MemoryWorld(without=frozenset(["events"]))
@@ -107,9 +114,7 @@ def test_an_event_about_the_pod_that_had_the_name_before_is_not_of_the_one_that_
     second = cluster.pod(sets, "n", ordinal=0)
     world.passes(60)
     world.bring("events")
-    left = deleted(world, cluster, second)
-    world.passes(6)
-    origin = world.evidence.departure_origin(member(second), left, left + 300)
+    origin = origin_of_deleted(world, cluster, second)
     assert origin is not None
     assert origin.kind == "deleted"
 
@@ -143,9 +148,7 @@ def test_of_a_pod_that_was_deleted_before_anybody_looked_it_is_not_said_that_no_
     )
     world.evidence.first_look_done()
     told = [world.evidence.departure_origin(member(pods[1]), left, left + 300)]
-    left = deleted(world, cluster, pods[0])
-    world.passes(6)
-    told.append(world.evidence.departure_origin(member(pods[0]), left, left + 300))
+    told.append(origin_of_deleted(world, cluster, pods[0]))
     assert [it and it.message for it in told] == [
         "the pod was deleted; why is not known, as it was before kshadow looked",
         "the pod was deleted, and neither a rollout nor fewer replicas did it",
@@ -173,9 +176,7 @@ def test_of_a_set_that_was_not_seen_for_a_while_it_is_not_said_that_no_fewer_rep
     world.passes(6)
     assert world.evidence.departure_origin(member(pods[1]), left, left + 300) is None
     world.passes(600)
-    left = deleted(world, cluster, pods[0])
-    world.passes(6)
-    told = world.evidence.departure_origin(member(pods[0]), left, left + 300)
+    told = origin_of_deleted(world, cluster, pods[0])
     assert told is not None
     assert told.message == "the pod was deleted, and neither a rollout nor fewer replicas did it", "that was seen"
 
@@ -193,9 +194,7 @@ def test_a_set_that_is_shrunk_past_its_deployment_has_no_pod_that_nothing_delete
     cluster.controller_scales(sets, 3)
     world.passes(6)
     assert world.evidence.departure_origin(member(pods[0]), left, left + 300) is None
-    left = deleted(world, cluster, pods[1])
-    world.passes(6)
-    told = world.evidence.departure_origin(member(pods[1]), left, left + 300)
+    told = origin_of_deleted(world, cluster, pods[1])
     assert told is not None
     assert told.kind == "deleted", "that was one too few"
 
@@ -234,9 +233,7 @@ def test_of_a_pod_whose_controller_is_not_followed_it_is_not_said_that_no_rollou
     world.evidence.first_look_done()
     pod = cluster.pod(SetHandle("StrimziPodSet", "connect", "uid-of-a-set"), cluster.node("n"), ordinal=0)
     world.passes(600)
-    left = deleted(world, cluster, pod)
-    world.passes(6)
-    told = world.evidence.departure_origin(member(pod), left, left + 300)
+    told = origin_of_deleted(world, cluster, pod)
     assert told is not None
     assert told.kind == "deleted"
     assert told.message == "the pod was deleted; why is not known, as its StrimziPodSet/connect is not"
