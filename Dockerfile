@@ -11,15 +11,16 @@ ARG SOURCE_DATE_EPOCH=315532800
 ARG EXTRAS=[kubernetes]
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
-COPY pyproject.toml constraints-hashes.txt requirements-build.txt README.md LICENSE ./
+COPY pyproject.toml hatch_build.py constraints-hashes.txt requirements-build.txt README.md LICENSE ./
 COPY agent ./agent
 COPY analyzers ./analyzers
 COPY spark_jobs ./spark_jobs
 # No file comes in but those whose hashes are listed: first what builds the wheel, with a pip that holds dependencies of dependencies to
 # hashes as well; then what is installed beside it, by wheels alone, so that no compiler is needed, and without pip; then
-# what that is, as CycloneDX: the tool stays here.
+# what that is, as CycloneDX: the tool stays here. Where the compiled part cannot be built the agent does without it, and pip says why
+# (--verbose).
 RUN python -m pip install --no-compile --only-binary :all: --root-user-action ignore --require-hashes --requirement requirements-build.txt \
- && python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && python -m pip wheel --verbose --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m venv --without-pip /opt/kshadow \
  && hash=$(sha256sum /wheels/*.whl) \
  && echo "kshadow${EXTRAS} @ file://$(echo /wheels/*.whl) --hash=sha256:${hash%% *}" > /wheels/requirements.txt \

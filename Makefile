@@ -20,7 +20,7 @@ setup: $(READY)
 
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
-# What the demo needs, and no more. Modules are compiled as they are first loaded: most never are.
+# What the demo needs, and no more: not the part that is compiled by Zig. Modules are compiled as they are first loaded: most never are.
 $(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "kshadow needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -28,11 +28,11 @@ $(DEMO_READY): pyproject.toml constraints.txt
 		{ echo "Python's venv module is missing (Debian and Ubuntu: install the package python3-venv)"; exit 1; }
 	@echo "Installing kshadow into $(VENV), once"
 	@tmp=$$(mktemp -d) || exit 1; export TMPDIR="$$tmp"; trap 'rm -rf "$$tmp" $(VENV); exit 130' HUP INT TERM; \
-		$(PYTHON) -m venv --clear $(VENV) && $(PIP) '.[demo]' --no-compile; code=$$?; rm -rf "$$tmp"; exit $$code
+		$(PYTHON) -m venv --clear $(VENV) && HATCH_BUILD_NO_HOOKS=true $(PIP) '.[demo]' --no-compile; code=$$?; rm -rf "$$tmp"; exit $$code
 	@touch $@
 
-# The rest, for tests and tools. Of pip's versions the one that Python brings may take a minute longer.
-$(READY): $(DEMO_READY)
+# The rest, for tests and tools, and the compiled part. Of pip's versions the one that Python brings may take a minute longer.
+$(READY): $(DEMO_READY) agent/common/native/commits.c hatch_build.py
 	@echo "Installing what tests need into $(VENV), once"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
 	@$(PIP) '.[dev]' --no-compile
@@ -118,4 +118,4 @@ site: $(READY)
 	$(BIN)/python -m tests.generate.docs.site
 
 clean:
-	rm -rf $(VENV) .cache build dist
+	rm -rf $(VENV) .cache build dist agent/common/native/*.so

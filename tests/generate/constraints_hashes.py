@@ -20,7 +20,7 @@ from tests import ROOT
 HASHES, BUILD = ROOT / "constraints-hashes.txt", ROOT / "requirements-build.txt"
 EXTRAS = ("aws", "delta", "gcp", "history", "kubernetes", "otlp", "parquet", "spark")
 """What `EXTRAS` of the Dockerfile may name, and its target `spark`."""
-BUILT_WITH = ("cyclonedx-bom", "hatchling", "pip")
+BUILT_WITH = ("cyclonedx-bom", "hatchling", "pip", "ziglang")
 HEADER = """\
 # {what}, as in constraints.txt, with the hashes of its files: pip takes no other.
 # Written by python -m tests.generate.constraints_hashes, after each change of constraints.txt.

@@ -23,7 +23,7 @@ PACKAGES = ("agent", "analyzers", "spark_jobs")
 ARCHIVE, MAIN = "kshadow.zip", "main.py"
 
 _MAIN_FILE = "spark_jobs/main.py"
-_NOT_OURS = frozenset({".pyc", ".pyo", ".md"})
+_LEFT_OUT = frozenset({".pyc", ".pyo", ".md", ".c", ".so"})
 _TIME = (1980, 1, 1, 0, 0, 0)
 """Of every file in the archive: the first that the format knows. The same content is the same bytes then."""
 
@@ -53,12 +53,13 @@ def build(cache: Path) -> Code:
 
 
 def contents(folders: Sequence[Path]) -> dict[str, bytes]:
-    """Name in the archive → content, sorted by name, of all files of packages: source and data."""
+    """Name in the archive → content, sorted by name, of all files of packages: source and data. The
+    compiled part stays out: jobs need none, and executors may be other machines."""
     found = {
         f"{folder.name}/{path.relative_to(folder).as_posix()}": path
         for folder in folders
         for path in folder.rglob("*")
-        if path.suffix not in _NOT_OURS and path.is_file()
+        if path.suffix not in _LEFT_OUT and path.is_file()
     }
     return {name: found[name].read_bytes() for name in sorted(found)}
 

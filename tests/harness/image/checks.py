@@ -121,15 +121,22 @@ def nothing_to_build_with(it: Built) -> str:
     assert not found, found
     for python in ("/opt/kshadow/bin/python", "/usr/bin/python3", "/usr/local/bin/python3"):
         if (it.root / python.lstrip("/")).is_symlink() or (it.root / python.lstrip("/")).exists():
-            for module in ("pip", "hatchling", "pytest", "pyspark"):
+            for module in ("pip", "hatchling", "ziglang", "pytest", "pyspark"):
                 assert it.container.run([python, "-I", "-c", f"import {module}"]).returncode, f"{python}: {module}"
-    return "no pip, compiler, Java or git; neither Python imports pip or hatchling"
+    return "no pip, compiler, Java or git; neither Python imports pip, hatchling or Zig"
 
 
 def entry_point(it: Built) -> str:
     told = it.container.run([*it.config["Entrypoint"], "--version"])
     assert told.stdout.split()[-1] == __version__, told
     return told.stdout.strip()
+
+
+def compiled_part(it: Built) -> str:
+    asked = "from agent.common.native import LIBRARY, library; print(LIBRARY.stat().st_size if library() else 0)"
+    told = it.container.run(["python", "-I", "-c", asked])
+    assert int(told.stdout), told
+    return f"loads, {int(told.stdout) / 1000:.1f} kB"
 
 
 def nothing_is_writable(it: Built) -> str:
@@ -204,6 +211,7 @@ CHECKS: Mapping[str, Callable[[Built], str]] = MappingProxyType(
             size,
             owners,
             entry_point,
+            compiled_part,
             versions,
             nothing_to_build_with,
             nothing_is_writable,

@@ -139,7 +139,7 @@ class Machine:
         for source in sources:
             assert not ignored(source, ignore), f"{source} is not in the context: .dockerignore"
             if (context / source).is_dir():
-                skip = shutil.ignore_patterns("__pycache__", "*.pyc")
+                skip = shutil.ignore_patterns("__pycache__", "*.pyc", "*.so")
                 shutil.copytree(context / source, into, ignore=skip, dirs_exist_ok=True)
             else:
                 shutil.copy(context / source, into / source if target.endswith("/") else into)

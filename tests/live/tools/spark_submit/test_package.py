@@ -65,7 +65,7 @@ def test_the_same_content_is_the_same_bytes_in_the_same_place(
 def test_what_is_no_source_stays_out(tmp_path: Path) -> None:
     folder = tmp_path / "agent"
     (folder / "__pycache__").mkdir(parents=True)
-    for name in ("a.py", "py.typed", "NOTES.md", "__pycache__/a.cpython-311.pyc"):
+    for name in ("a.py", "py.typed", "NOTES.md", "a.c", "a.so", "__pycache__/a.cpython-311.pyc"):
         (folder / name).write_text(name)
     assert contents([folder]) == {"agent/a.py": b"a.py", "agent/py.typed": b"py.typed"}
 
