@@ -12,6 +12,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from msgspec import Struct
 
+from agent.core.packed import PackedRun
+
 Row = TypeVar("Row")
 
 
@@ -107,6 +109,14 @@ class RecordBatch(Struct, frozen=True, dict=True):
         return max(self.timestamps_ms)
 
     @classmethod
+    def of_packed(cls, packed: PackedRun, count: int) -> RecordBatch:
+        """The first `count` of a run's records."""
+        out = cls(packed.run.partition, *packed.columns(count))
+        if packed.run.in_time_order:
+            vars(out)["is_in_time_order"] = True
+        return out
+
+    @classmethod
     def of(cls, records: Sequence[RawRecord]) -> RecordBatch:
         """One record or more of one partition, as columns: what `records` gives."""
         _, offsets, timestamps_ms, keys, values, _ = map(list, zip(*records, strict=True))
@@ -114,7 +124,10 @@ class RecordBatch(Struct, frozen=True, dict=True):
 
     def part(self, start: int, stop: int) -> RecordBatch:
         """The records from index `start` on and before `stop`."""
-        return RecordBatch(self.partition, *(column[start:stop] for column in self._columns()))
+        out = RecordBatch(self.partition, *(column[start:stop] for column in self._columns()))
+        if vars(self).get("is_in_time_order"):
+            vars(out)["is_in_time_order"] = True
+        return out
 
     def followed_by(self, batch: RecordBatch) -> RecordBatch:
         """These records and those of the same partition that follow them."""

@@ -12,7 +12,7 @@ import struct
 import sys
 from array import array
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import mul
 
@@ -146,6 +146,17 @@ class CommitTable(CommitBlock):
         deque(map(_PLACE.pack_into, repeat(self._block), map(mul, numbers, repeat(_WIDTH)), values), 0)
         if self._others:
             for number in numbers:
+                self._others.pop(number, None)
+
+    @property
+    def memory(self) -> bytearray:
+        """The block itself, for compiled code that puts values of fixed layouts in their places."""
+        return self._block
+
+    def were_put(self, numbers: Callable[[], Iterable[int]]) -> None:
+        """It has done so under these."""
+        if self._others:
+            for number in numbers():
                 self._others.pop(number, None)
 
     def clear(self, number: int) -> None:

@@ -208,8 +208,13 @@ def read_commit(value: bytes) -> Commit:
 def topic_id_of(value: bytes) -> Uuid:
     """The same value's topic id alone, zero where it has none."""
     if has_fixed_layout(value):
-        return Uuid(value[-len(ZERO_UUID) :]) if len(value) == _LONG else ZERO_UUID
+        return fixed_topic_id(value) or ZERO_UUID
     return read_commit(value).topic_id
+
+
+def fixed_topic_id(value: bytes) -> Uuid | None:
+    """The topic id of a value that has a fixed layout; None for a layout without one."""
+    return Uuid(value[-len(ZERO_UUID) :]) if len(value) == _LONG else None
 
 
 def commit_from_message(value: object) -> Commit:

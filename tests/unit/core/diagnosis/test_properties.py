@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.record_time import Lookahead
-from agent.core.records import RawRecord
+from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from analyzers.registry import select_analyzers
 from tests import examples
 from tests.unit.core.diagnosis.doubles import Consumes, Twice, chosen
+from tests.unit.core.packing import packed
 from tests.unit.core.shadow.build import run_of
 from tests.unit.core.shadow.histories import histories
 
@@ -37,15 +38,19 @@ def timed(draw: st.DrawFn, partition: int) -> list[RawRecord]:
     return out
 
 
-def told(runs: Sequence[Sequence[RawRecord]], which: AnalyzerSelection) -> str:
+def told(
+    runs: Sequence[Sequence[RawRecord]],
+    which: AnalyzerSelection,
+    form: Callable[[RecordBatch], RecordBatch] = lambda batch: batch,
+) -> str:
     diagnosis = ClusterDiagnosis(ClusterMirror(), which)
     events: list[Event] = []
     lookahead = Lookahead()
     for records in runs:
         for batch, context in lookahead.put(run_of(records)):
-            events += map(event_of, diagnosis.replay_batch(batch, context))
+            events += map(event_of, diagnosis.replay_batch(form(batch), context))
     for batch, context in lookahead.take():
-        events += map(event_of, diagnosis.replay_batch(batch, context))
+        events += map(event_of, diagnosis.replay_batch(form(batch), context))
     events += map(event_of, diagnosis.finish())
     return "\n".join(map(json.dumps, sort_events(events)))
 
@@ -61,7 +66,9 @@ def test_any_split_and_any_turns_give_the_same_bytes(data: st.DataObject) -> Non
         count = data.draw(st.integers(1, len(rows)))
         turns.append(rows[:count])
         del rows[:count]
-    assert told(turns, WITH_DOUBLES) == told(parts, WITH_DOUBLES)
+    whole = told(parts, WITH_DOUBLES)
+    assert told(turns, WITH_DOUBLES) == whole
+    assert told(turns, WITH_DOUBLES, lambda batch: packed([*batch.records()])) == whole
 
 
 @FAIR

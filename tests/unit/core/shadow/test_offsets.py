@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.core.records import RawRecord
+from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.core.wire.primitives import ZERO_UUID
+from tests import examples
+from tests.unit.core.packing import packed
+from tests.unit.core.shadow.build import commit, run_of, topic_id, uncommit
+from tests.unit.core.shadow.test_properties import everything
 
 GROUPS = ("one", "two")
 PLACES = st.tuples(st.sampled_from(GROUPS), st.sampled_from(["a", "b"]), st.integers(0, 3))
@@ -65,3 +72,54 @@ def test_the_room_of_what_is_gone_is_used_again() -> None:
     assert not len(offsets)
     assert not list(offsets.numbered())
     assert len(offsets.block()) <= 200
+
+
+STEPS = st.tuples(
+    st.sampled_from(["plain", "plain", "plain", "v4", "id", "note", "gone", "take", "follow"]),
+    st.integers(0, 5),
+    st.integers(0, 3),
+)
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.lists(st.lists(STEPS, min_size=1, max_size=12), max_size=12))
+def test_packed_commits_leave_what_others_do(batches: list[list[tuple[str, int, int]]]) -> None:
+    plain, in_blocks = PartitionMirror(0), PartitionMirror(0)
+    offset = 0
+    for mirror in (plain, in_blocks):
+        mirror.offsets.track_touched()
+    for steps in batches:
+        records = []
+        for what, partition, number in steps:
+            offset += 1
+            group = f"g{number % 2}"
+            match what:
+                case "gone":
+                    key, value = uncommit(partition=partition, group=group)
+                case "take" | "follow":
+                    continue
+                case _:
+                    version, metadata = 3 if what == "plain" else 4, "m" if what == "note" else ""
+                    topic = topic_id("t") if what == "id" else ZERO_UUID
+                    key, value = commit(
+                        "t",
+                        partition,
+                        offset // 3,
+                        group=group,
+                        version=version,
+                        metadata=metadata,
+                        id_of_topic=topic,
+                        at_ms=offset,
+                    )
+            records.append(RawRecord(0, offset, offset, key, value))
+        for mirror, batch_of in ((plain, run_of), (in_blocks, packed)):
+            if records:
+                mirror.replay_batch(batch_of(records))
+            if any(what == "follow" for what, _, _ in steps):
+                mirror.moved.follow("g0")
+        if any(what == "take" for what, _, _ in steps):
+            taken = in_blocks.offsets.take_touched()
+            assert list(taken.items()) == list(plain.offsets.take_touched().items())
+    assert everything(in_blocks) == everything(plain)
+    assert in_blocks.offsets._values.memory == plain.offsets._values.memory
+    assert in_blocks.offsets._fresh == plain.offsets._fresh

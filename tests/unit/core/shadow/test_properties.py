@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
 from agent.core.shadow.views import GroupView
 from tests import examples
+from tests.unit.core.packing import packed
 from tests.unit.core.shadow.build import Log, commit, run_of, topic_id
 from tests.unit.core.shadow.histories import histories
 from tests.unit.core.shadow.oracle import Broker
@@ -35,6 +37,8 @@ def everything(mirror: PartitionMirror) -> dict[str, Any]:
         "next": mirror.next_offset,
         "names": mirror.names,
         "offsets": mirror.offsets.latest,
+        "counts": mirror.offsets.counts,
+        "moved": mirror.moved.groups,
     }
 
 
@@ -43,11 +47,18 @@ def one_by_one(records: Sequence[RawRecord]) -> tuple[PartitionMirror, list[Tran
     return mirror, [transition for record in records for transition in mirror.replay(record)]
 
 
-def in_runs(records: Sequence[RawRecord], cuts: set[int]) -> tuple[PartitionMirror, list[Transition]]:
+BatchOf = Callable[[Sequence[RawRecord]], RecordBatch]
+EITHER_FORM = pytest.mark.parametrize("batch_of", [pytest.param(run_of, id="lists"), packed])
+"""The columns of a batch: lists, or blocks of memory."""
+
+
+def in_runs(
+    records: Sequence[RawRecord], cuts: set[int], batch_of: BatchOf = run_of
+) -> tuple[PartitionMirror, list[Transition]]:
     mirror, out = PartitionMirror(records[0].partition), []
     edges = [0, *sorted(cut for cut in cuts if 0 < cut < len(records)), len(records)]
     for start, end in pairwise(edges):
-        out += mirror.replay_batch(run_of(records[start:end]))
+        out += mirror.replay_batch(batch_of(records[start:end]))
     return mirror, out
 
 
@@ -82,15 +93,16 @@ def logs() -> st.SearchStrategy[Log]:
     return histories().filter(lambda log: log.records)
 
 
+@EITHER_FORM
 @FAIR
 @given(st.data())
-def test_runs_and_records_agree(data: st.DataObject) -> None:
+def test_runs_and_records_agree(batch_of: BatchOf, data: st.DataObject) -> None:
     records = data.draw(logs()).records
     if data.draw(st.booleans()):
         records = data.draw(corrupted(records))
     cuts = data.draw(st.sets(st.integers(1, len(records))))
     single, single_said = one_by_one(records)
-    runs, runs_said = in_runs(records, cuts)
+    runs, runs_said = in_runs(records, cuts, batch_of)
     assert runs_said == single_said
     assert everything(runs) == everything(single)
 
@@ -110,9 +122,10 @@ def test_a_run_of_known_plain_commits_takes_the_bulk_path() -> None:
     assert [transition.kind for transition in said] == ["group_created"]
 
 
+@EITHER_FORM
 @FAIR
 @given(st.data())
-def test_runs_of_commits_agree_on_every_path(data: st.DataObject) -> None:
+def test_runs_of_commits_agree_on_every_path(batch_of: BatchOf, data: st.DataObject) -> None:
     # Few keys and nearly only plain values: most runs are taken whole, some fall back by a single record.
     def version() -> int:
         return data.draw(st.sampled_from([3, 3, 3, 4, 0]))
@@ -130,7 +143,7 @@ def test_runs_of_commits_agree_on_every_path(data: st.DataObject) -> None:
         )
     records = data.draw(corrupted(log.records)) if data.draw(st.booleans()) else log.records
     single, single_said = one_by_one(records)
-    runs, runs_said = in_runs(records, data.draw(st.sets(st.integers(1, len(records)))))
+    runs, runs_said = in_runs(records, data.draw(st.sets(st.integers(1, len(records)))), batch_of)
     assert (runs_said, everything(runs)) == (single_said, everything(single))
 
 

@@ -65,6 +65,7 @@ NO_STATE: dict[type, set[str]] = {
         "moved",
         "looked",
         "_looking",
+        "_index",
     },
     GroupAnalyzers: {"analyzers", "_found", "_restore"},  # what `watches` tells
     CommitCadence: {"_partitions", "_ownerships"},  # what `_holds` tells

@@ -1,0 +1,177 @@
+"""Records in blocks of memory say what the records say, and numbers of keys are those that were given."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.core.packed import KeyIndex, PackedColumn, PackedRun, RunMemory
+from agent.core.records import RawRecord, RecordBatch
+from agent.core.wire.offset_commit_fastpath import commit_value
+from tests import examples
+from tests.unit.core.packing import Queue, error_of, message_of, packed
+
+BYTES = st.one_of(st.none(), st.binary(max_size=60))
+ROWS = st.lists(st.tuples(st.integers(-1, 1 << 40), BYTES, BYTES), min_size=1, max_size=40)
+
+
+def records_of(rows: list[tuple[int, bytes | None, bytes | None]]) -> list[RawRecord]:
+    return [RawRecord(3, 10 * number, *row) for number, row in enumerate(rows)]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(ROWS, st.data())
+def test_columns_are_what_the_records_say(
+    rows: list[tuple[int, bytes | None, bytes | None]], data: st.DataObject
+) -> None:
+    records = records_of(rows)
+    batch, plain = packed(records), RecordBatch.of(records)
+    assert isinstance(batch.keys, PackedColumn)
+    start = data.draw(st.integers(0, len(records)))
+    stop = data.draw(st.integers(start, len(records)))
+    for some, its in ((batch, plain), (batch.part(start, stop), plain.part(start, stop))):
+        assert [*some.records()] == [*its.records()]
+        assert [*some.leader_epochs] == [-1] * len(its)
+        assert (some.is_in_time_order, some.newest_ms) == (its.is_in_time_order, its.newest_ms)
+        assert [some.keys[it] for it in range(len(its))] == its.keys
+        assert isinstance(some.keys, PackedColumn)
+        assert some.keys.others() == [at for at, key in enumerate(its.keys) if key is not None and key[1:2] > b"\1"]
+    for index in (len(records), -len(records) - 1):
+        with pytest.raises(IndexError):
+            batch.keys[index]
+
+
+def test_a_run_ends_where_its_partition_does_and_nothing_is_lost() -> None:
+    records = [RawRecord(it // 5, it, it, b"key %d" % it, None if it % 4 else bytes(it)) for it in range(23)]
+    messages = [message_of(it, epoch=it.offset // 10) for it in records]
+    messages.insert(12, error_of(2, 10, -191))
+    messages.insert(6, error_of(-1, -1001, -187))
+    queue = Queue(messages, 4, pauses=True)
+    runs = queue.runs(room=3)
+    found = [it for packed in runs for it in batch_of(packed).records()]
+    assert found == records
+    assert [epoch for it in runs for epoch in it.columns(len(it))[4]] == [it.offset // 10 for it in records]
+    assert [(it.run.partition, it.run.error, it.run.error_offset) for it in runs if it.run.error] == [
+        (-1, -187, -1001),
+        (2, -191, 10),
+    ]
+    assert max(map(len, runs)) == 3
+    assert queue.destroyed == [it.offset for it in messages]
+
+
+def test_a_run_begins_with_the_last_records_of_the_one_before() -> None:
+    partitions = [0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]
+    records = [RawRecord(it, at, at, b"key %d" % at, None) for at, it in enumerate(partitions)]
+    messages = [*map(message_of, records), error_of(0, 9, -191)]
+    runs = Queue(messages, len(messages)).runs(room=5, repeated=2)
+    found = [([it.offset for it in batch_of(run).records()], run.run.repeated, run.run.error) for run in runs]
+    assert found == [
+        ([0, 1, 2, 3, 4], 0, 0),
+        ([3, 4, 5], 2, 0),
+        ([6], 0, 0),
+        ([4, 5, 7, 8], 2, 0),
+        ([6, 9, 10, 11, 12], 1, 0),
+        ([7, 8], 2, -191),
+    ]
+    assert sorted({it for run in runs for it in batch_of(run).records()}, key=lambda it: it.offset) == records
+
+
+def batch_of(run: PackedRun) -> RecordBatch:
+    return RecordBatch.of_packed(run, len(run))
+
+
+def test_messages_that_were_not_made_records_are_given_back() -> None:
+    queue = Queue([message_of(RawRecord(0, it, 0, b"k", b"v")) for it in range(9)], 9)
+    queue.runs(room=2, stop_after=1)
+    assert queue.destroyed == list(range(9))
+
+
+def test_a_run_holds_so_many_bytes_and_one_record_more() -> None:
+    size = 3 << 20
+    records = [RawRecord(0, it, 0, b"k", bytes([it]) * size) for it in range(5)]
+    runs = Queue(list(map(message_of, records)), 5).runs()
+    assert [len(it) for it in runs] == [2, 2, 1]
+    assert [it for packed in runs for it in batch_of(packed).records()] == records
+
+
+def test_memory_is_used_again_once_nobody_has_it() -> None:
+    memory = RunMemory(10, 100)
+    first, second = memory.take(), memory.take()
+    held, column = first.address, first.columns(0)[2]
+    del first
+    assert memory.take().address not in (held, second.address)
+    del column
+    assert memory.take().address == held
+    memory.close()
+    assert memory._free == []
+
+
+KEYS = st.integers(0, 30).map(lambda it: b"\0\1" + bytes([it]) * (1 + it % 11))
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "look"]), KEYS), max_size=200))
+def test_numbers_are_those_that_were_given(steps: list[tuple[str, bytes]]) -> None:
+    index, known = KeyIndex([]), dict[bytes, int]()
+    for number, (step, key) in enumerate(steps):
+        match step:
+            case "add" if key not in known:
+                known[key] = number
+                index.add(key, number)
+            case "remove":
+                known.pop(key, None)
+                index.remove(key)
+            case _:
+                found = put(index, [key], len(steps))
+                assert found == ([known[key]] if key in known else [])
+
+
+def test_a_position_is_told_once_until_it_is_asked_for_again() -> None:
+    index, block, counts = KeyIndex([(b"a", 0), (b"b", 1)]), bytearray(84), array("q", bytes(16))
+
+    def told(*keys: bytes) -> list[int]:
+        batch = packed([RawRecord(0, 0, 0, key, commit_value(5, 6)) for key in keys])
+        assert isinstance(batch.keys, PackedColumn)
+        count, touched = index.put_known(batch.keys, 0, len(keys), block, counts)
+        assert count == len(keys)
+        return list(touched)
+
+    assert told(b"b", b"a", b"b") == [1, 0]
+    assert told(b"a", b"b") == []
+    index.untouch()
+    assert told(b"a") == [0]
+    index.remove(b"a")
+    index.add(b"c", 0)  # the number of a position that is gone
+    assert told(b"b", b"c") == [1, 0]
+    assert list(counts) == [4, 4]
+
+
+def test_keys_that_come_and_go_take_no_more_and_more_room() -> None:
+    index = KeyIndex([])
+    for number in range(20_000):
+        index.add(b"%d" % number, number % 7)
+        index.remove(b"%d" % number)
+    kept = KeyIndex((b"%d" % it, it) for it in range(5_000))
+    assert put(index, [b"19999"], 10) == []
+    assert put(kept, [b"0", b"4999", b"77"], 5_000) == [0, 4_999, 77]
+
+
+def put(index: KeyIndex, keys: list[bytes], room: int) -> list[int]:
+    """The numbers of positions that were committed by these keys."""
+    value = commit_value(5, 6)
+    batch = packed([RawRecord(0, it, 0, key, value) for it, key in enumerate(keys)])
+    assert isinstance(batch.keys, PackedColumn)
+    block, counts = bytearray(42 * room), array("q", bytes(8 * room))
+    index.untouch()
+    count, touched = index.put_known(batch.keys, 0, len(keys), block, counts)
+    numbers = list(index.numbers(count))
+    assert list(touched) == list(dict.fromkeys(numbers))
+    assert [it for it in range(room) if counts[it]] == sorted(touched)
+    for it in range(room):
+        place = bytes(block[42 * it : 42 * it + 42])
+        assert place == (struct.pack("42s", value) if it in touched else bytes(42))
+    return numbers
