@@ -21,7 +21,7 @@ from agent.core.inference.origins import OriginSource
 from agent.core.record_time import FOLLOWERS, UNKNOWN, Context
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
-from agent.core.shadow.mirror import PartitionMirror, RejectedRecord, costly_records
+from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
 from agent.core.shadow.transitions import LogPosition, Transition
 from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
@@ -151,12 +151,12 @@ class ClusterState:
             return self._replay_run(run, context)
         out: list[DiagnosisOutput] = []
         start, end = 0, len(run)
-        for index in costly_records(run) if self.mirror.mirror_class.has_forks else ():
+        with answers:
+            mirror = self.mirror.partition(run.partition)
+        for index in mirror.costly_records(run) if mirror.has_forks else ():
             # How large its group is, those before it say.
             if start < index:
                 out += self._replay_part(run, start, index, context, answers)
-            with answers:
-                mirror = self.mirror.partition(run.partition)
             group = mirror.large_group(run.keys[index], run.values[index])
             if group is not None:
                 record = run.part(index, index + 1)

@@ -197,10 +197,12 @@ def test_what_a_large_group_is() -> None:
     log.add(b.classic_group(1, b.member("m-1", {"t": list(range(mirror.LARGE_GROUP))})), b.classic_group(2))
     log.add(b.commit("t", 0, 1), b.no_classic_group(), (b"\x00\x02\xff", None), (b"\x00", None), (None, b"x"))
     run = run_of(log.records)
-    assert mirror.costly_records(run) == [0, 1, 3, 4]
-    assert mirror.costly_records(run.part(0, 3)) == [0, 1]
+    here = state.mirror.partition(run.partition)
+    assert here.costly_records(run) == [0, 1, 3]
+    assert here.costly_records(run.part(0, 3)) == [0, 1]
+    assert here.costly_records(run.part(1, 5)) == []
     state.replay_batch(run.part(0, 1))
-    here = state.mirror.partitions[run.partition]
+    assert here.costly_records(run.part(1, 5)) == [0, 2]
     assert here.large_group(run.keys[1], run.values[1]) == b.GROUP
     assert here.large_group(run.keys[4], run.values[4]) is None
     state.replay_batch(run.part(1, 2))
