@@ -139,7 +139,7 @@ class ReadSettings:
         type=click.IntRange(1),
         metavar="N",
         help="Processes that share the partitions until the topic's end is reached first "
-        "[the processors, where there is enough to read].",
+        "[half of the processors, where there is enough to read].",
     )
 
 

@@ -28,7 +28,10 @@ from agent.kafka.source.progress import (
     ReaderNotice,
     TopicRecreated,
 )
+from agent.kafka.source.shared import SharedTopicReader
+from agent.kafka.source.topic import TopicReader
 from agent.persistence.export.log_clock import LogClock
+from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.runtime.parts import AgentParts
 from agent.runtime.shared_catch_up import PieceRead, Stopped, plan_sharing, share_catch_up
 
@@ -92,12 +95,44 @@ class ReaderLoop(BackgroundThread):
             if sharing is not None:
                 with suppress(Stopped):
                     share_catch_up(self._parts, sharing, self._latest_ms, self._take_piece, self._meanwhile)
+            if isinstance(self._reader, TopicReader) and not isinstance(self._reader, SharedTopicReader):
+                read_in_bulk(self._reader, self._parts.options.conf, self)
+                self._after_bulk()
             while not self._stop.is_set():
                 self._step(POLL_S)
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
             self.ended_by = error
             log.exception("the reader stopped; the agent is blind")
+
+    # What `read_in_bulk` reads.
+
+    def take(self, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        """Apply what was read."""
+        with self._applying():
+            self._apply(batch, Context(next_ms, self._latest_ms()))
+        self._wait_for_sinks()
+        leave_out_what_is_there()
+        return True
+
+    def next_offset(self, partition: int) -> int:
+        """Where a partition goes on."""
+        return self._state.position(partition).next_offset
+
+    def meanwhile(self) -> None:
+        """Everything else."""
+        self._step(0.0)
+
+    @property
+    def wants_no_more(self) -> bool:
+        """Whether this is to stop."""
+        return self._stop.is_set()
+
+    def _after_bulk(self) -> None:
+        for mirror in self._state.mirror.partitions.values():
+            mirror.offsets.forget_index()
+        if not self._stop.is_set():
+            self._step(0.0)
 
     def _meanwhile(self) -> None:
         """Read what is not shared."""

@@ -25,10 +25,11 @@ from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.session_settings import SessionSettings
-from agent.core.record_time import TOLERANCE_MS, Context, Lookahead
+from agent.core.record_time import FOLLOWERS, TOLERANCE_MS, Context, Lookahead
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
+from agent.kafka.source.bulk import FETCHING
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.kafka.source.progress import OffsetReset, TopicRecreated
 from agent.kafka.source.quarantine import PassedOver
@@ -36,30 +37,27 @@ from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.snapshot.errors import SnapshotRefused, UnwritableState
+from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.runtime.parts import AgentParts, Visibility
 from agent.simulation.whatif.recent_recordings import PartitionRecordings, RecentRecordings
 
 log = logging.getLogger("kshadow")
 
-MIN_WORKER_RECORDS = 2_000_000
-"""To start a process, and to hand over what it read, costs a second of CPU, as reading some 700,000 records does: for
-fewer than this for each it is not done unasked."""
+MIN_WORKER_RECORDS, CORES_OF_EACH = 5_000_000, 2
+"""To start a process, and to hand over what it read, takes a second and a half, as reading some 3 million records in
+bulk does, which keeps nearly two cores busy: for fewer than this for each it is not done unasked."""
 
 WORKER_BYTES = 200 << 20
 """What a process may take: itself, what it fetched, and the groups of a piece."""
 
-PIECE_RECORDS = 500_000
-"""Records of a piece, a second or two of reading: then they are in the answers and in the next snapshot."""
+PIECE_RECORDS = 2_000_000
+"""Records of a piece, a second or two of reading in bulk: then they are in the answers and in the next snapshot."""
 
 PIECE_EVENTS = 10_000
 """Events of a piece, and records of it that cannot be decoded: so that what is handed over is bounded."""
 
 TASKS_OF_EACH = 4
 """Into so many tasks at least the reading is cut for each process, so that all end at about the same time."""
-
-FETCHING = {"fetch.wait.max.ms": "5"}
-"""Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
-alone; until a broker has answered that it is asked for nothing else, which takes as long as it waits for records."""
 
 CONNECT_S, POLL_S, SILENT_S = 10.0, 0.5, 10.0
 """How long a process tries to connect, waits for records, and gets none before it gives up: this one does not."""
@@ -129,7 +127,7 @@ def plan_sharing(parts: AgentParts) -> Sharing | None:
     records = sum(bounds.end - bounds.first for bounds in left.values())
     processes = options.settings.read.workers
     if processes is None:
-        processes = min(usable_cores(), records // MIN_WORKER_RECORDS)
+        processes = min(usable_cores() // CORES_OF_EACH, records // MIN_WORKER_RECORDS)
         processes = min(processes, affordable_processes(WORKER_BYTES)) if processes > 1 else 1
     processes = min(processes, len(left))
     return Sharing(processes, {it: bounds.end for it, bounds in left.items()}, records) if processes > 1 else None
@@ -225,15 +223,37 @@ def read_task(
     try:
         with TopicReader({**FETCHING, **conf}, partitions=list(reading), start=starts) as reader:
             reader.connect(CONNECT_S)
-            is_same = reader.log_id == task.reads and _read(reader, reading)
+            is_same = reader.log_id == task.reads and _read(reader, conf, reading)
     except SourceError:
         # What was read until then is as good as if the piece had ended there.
         is_same = True
     return [it.result() if is_same else None for it in reading.values()]
 
 
-def _read(reader: TopicReader, reading: Mapping[int, PieceReading]) -> bool:
+class _InBulk(NamedTuple):
+    """Pieces, as `read_in_bulk` gives them what they are read from."""
+
+    reading: Mapping[int, PieceReading]
+
+    def take(self, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        it = self.reading[batch.partition]
+        it.take_followed(batch, next_ms)
+        return not it.has_ended
+
+    def next_offset(self, partition: int) -> int:
+        return self.reading[partition].next_offset
+
+    def meanwhile(self) -> None:
+        """Nothing is to be done."""
+
+    @property
+    def wants_no_more(self) -> bool:
+        return all(it.has_ended for it in self.reading.values())
+
+
+def _read(reader: TopicReader, conf: Mapping[str, str], reading: Mapping[int, PieceReading]) -> bool:
     """Read until all pieces have ended; False where the log was made anew meanwhile."""
+    read_in_bulk(reader, conf, _InBulk(reading))
     positions, deadline = reader.positions, time.monotonic() + SILENT_S
     while any(not it.has_ended for it in reading.values()):
         for run in reader.poll(POLL_S):
@@ -277,6 +297,11 @@ class PieceReading:
             state.restore(piece.partition, piece.before.image)
             recordings.put(state.mirror.partition(piece.partition), piece.before.recordings)
 
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last record that was applied; 0 where none was."""
+        return self._state.position(self.piece.partition).next_offset
+
     def end(self) -> None:
         """Nothing more of it is read here."""
         self.has_ended = True
@@ -285,18 +310,30 @@ class PieceReading:
         """Apply what came, as the live reader does while it is far from the end."""
         if self.has_ended:
             return
-        count = len(run)
-        if max(run.timestamps_ms) > self._latest_ms + TOLERANCE_MS:
+        count = self._room_for(run.timestamps_ms)
+        self._room -= count
+        for batch, context in self._lookahead.put(run.part(0, count), self._latest_ms):
+            self._apply(batch, context)
+
+    def take_followed(self, run: RecordBatch, next_ms: Sequence[int]) -> None:
+        """The same of records that were read in bulk, which come again where they are among the times that follow."""
+        times = [*run.timestamps_ms, *next_ms]
+        if (count := self._room_for(times) - FOLLOWERS) > 0:
+            self._room -= count
+            self._apply(run.part(0, count), Context(times[count : count + FOLLOWERS], self._latest_ms))
+
+    def _room_for(self, times_ms: Sequence[int]) -> int:
+        """How many records of these times are still to be read here. Where not all are, nothing more is."""
+        count = len(times_ms)
+        if max(times_ms) > self._latest_ms + TOLERANCE_MS:
             # Whether the wall or the record is wrong is for the one that sees all partitions.
             self.end()
-            count = len(list(takewhile(lambda it: it <= self._latest_ms + TOLERANCE_MS, run.timestamps_ms)))
+            count = len(list(takewhile(lambda it: it <= self._latest_ms + TOLERANCE_MS, times_ms)))
         if count >= self._room:
             count = self._room
             self._goes_on = True
             self.end()
-        self._room -= count
-        for batch, context in self._lookahead.put(run.part(0, count), self._latest_ms):
-            self._apply(batch, context)
+        return count
 
     def _apply(self, batch: RecordBatch, context: Context) -> None:
         try:

@@ -1,4 +1,5 @@
-"""A topic that several processes read at first: what is known then is what one process knows, to the byte."""
+"""A topic that several processes read at first, or one in bulk: what is known then is what one process knows that
+reads record by record, to the byte."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
@@ -22,21 +24,26 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from agent.config.settings import PLAIN_CLUSTER, ReadSettings
 from agent.core.diagnosis.api import WINDOW_MS
+from agent.core.packed import PackedColumn
 from agent.core.protocol.hashing import partition_for_group
-from agent.core.records import RawRecord
+from agent.core.records import RawRecord, RecordBatch
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.kafka.source import bulk
+from agent.kafka.source.topic import TopicReader
 from agent.kafka.writer.topic import partition_count
+from agent.persistence.cluster_state import NO_LOG, ClusterState
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.pipeline import ExportPipeline
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 from agent.persistence.snapshot.directory_store import DirectoryStore
-from agent.runtime import shared_catch_up
+from agent.runtime import bulk_catch_up, shared_catch_up
 from agent.runtime.agent import Agent
-from agent.runtime.parts import AgentOptions
+from agent.runtime.parts import AgentOptions, Visibility
 from agent.runtime.reader_loop import ReaderLoop
-from agent.runtime.shared_catch_up import PieceRead, read_task
+from agent.runtime.shared_catch_up import Piece, PieceRead, Task, _InBulk, read_task
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings
+from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from analyzers.registry import select_analyzers
 from tests.harness.state_digest import cluster_digest, digest
@@ -271,6 +278,138 @@ def test_what_is_known_is_the_same(
             DAMAGED: 3,
             AHEAD: 3,
         }
+
+
+@pytest.fixture
+def in_bulk(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """By partition the offset behind the last record that was read in bulk: everything is."""
+    ends: dict[int, int] = {}
+    take = ReaderLoop.take
+
+    def noting(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        assert isinstance(batch.keys, PackedColumn)
+        ends[batch.partition] = batch.offsets[-1] + 1
+        return take(loop, batch, next_ms)
+
+    monkeypatch.setattr(ReaderLoop, "take", noting)
+    monkeypatch.setattr(bulk_catch_up, "MIN_RECORDS", 0)
+    return ends
+
+
+def known_record_by_record(written: Written, alone: dict[str, Known], caplog: pytest.LogCaptureFixture) -> Known:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk_catch_up, "MIN_RECORDS", 1 << 60)
+        return known_alone(written, alone, caplog)
+
+
+def test_what_is_known_is_the_same_where_it_is_read_in_bulk(
+    written: Written, alone: dict[str, Known], in_bulk: dict[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = known_record_by_record(written, alone, caplog)
+    assert in_bulk == {}
+    found, _ = read(written, 1, caplog)
+    assert_same(found, one)
+    # What cannot be taken apart the ordinary reader passes over, and so reads what is behind it.
+    assert in_bulk == {
+        DAMAGED: written.wrong[DAMAGED] - 3,
+        **{it: written.ends[it] for it in (PLAIN, AHEAD, JUNK)},
+    }
+
+
+def test_a_stop_in_the_midst_of_reading_in_bulk(
+    written: Written,
+    alone: dict[str, Known],
+    in_bulk: dict[int, int],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The next start goes on from what was kept; each event is told once."""
+    one = known_record_by_record(written, alone, caplog)
+    monkeypatch.setattr(bulk, "RUN_RECORDS", 500)
+    sink, take, taken = Kept(), ReaderLoop.take, list[int]()
+    agent = agent_of(written, 1, sink, tmp_path)
+
+    def stopping(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        taken.append(batch.partition)
+        if len(taken) == 6:
+            loop.request_stop()
+        return take(loop, batch, next_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReaderLoop, "take", stopping)
+        agent.start()
+        try:
+            until(lambda: not agent._loop._thread.is_alive(), 60)
+        finally:
+            agent.stop()
+    assert len(taken) == 6
+    assert not agent.queries.has_caught_up
+    first = {it: agent.state.position(it).next_offset for it in agent.state.partitions}
+    assert 0 < sum(first.values()) < sum(written.ends.values()) / 2
+    in_bulk.clear()
+    known, said = read(written, 1, caplog, tmp_path)
+    assert re.search(r"\d of 5 partitions go on from their snapshots", said)
+    assert sorted(in_bulk) == [PLAIN, DAMAGED, AHEAD, JUNK]
+    told = sink.by_group()
+    told = {group: told.get(group, []) + known.events.get(group, []) for group in {*told, *known.events}}
+    assert told == one.events
+    assert known.states == one.states
+    assert known.described == one.described
+
+
+def test_pieces_are_the_same_where_they_are_read_in_bulk(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_bulk, take = set[int](), _InBulk.take
+
+    def noting(pieces: _InBulk, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        in_bulk.add(batch.partition)
+        return take(pieces, batch, next_ms)
+
+    monkeypatch.setattr(_InBulk, "take", noting)
+    conf = {"bootstrap.servers": written.servers}
+    with TopicReader(conf) as reader:
+        reader.connect()
+        log_id = reader.log_id
+    assert log_id is not None
+    found: dict[int, list[PieceRead | None]] = {}
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(bulk_catch_up, "MIN_RECORDS", least)
+        its: list[PieceRead | None] = [None] * PARTITIONS
+        for _ in range(2):
+            pieces = [Piece(number, its[number], end) for number, end in sorted(written.ends.items())]
+            task = Task(log_id, NO_LOG, written.newest_ms + 1_000, Visibility(), PIECE_RECORDS, pieces)
+            with logging_as_before():
+                read_of_task = read_task(conf, select_analyzers(), {}, True, task)
+            for piece, it in zip(pieces, read_of_task, strict=True):
+                its[piece.partition] = it
+        found[least] = its
+        assert in_bulk == {PLAIN, DAMAGED, AHEAD, JUNK}
+    assert [it is None for it in found[0]] == [it == EMPTY for it in range(PARTITIONS)]
+    for bulk_read, one in zip(found[0], found[1 << 60], strict=True):
+        if bulk_read is not None and one is not None:
+            assert restored(bulk_read) == restored(one)
+            assert bulk_read[3:7] == one[3:7]
+
+
+def restored(piece: PieceRead) -> tuple[object, ...]:
+    """All that a piece hands over that does not say it in one order."""
+    recordings = RecentRecordings()
+    state = ClusterState(select_analyzers(), members=recordings)
+    state.restore(piece.partition, piece.image)
+    mirror = state.mirror.partition(piece.partition)
+    recordings.put(mirror, piece.recordings)
+    known = [recordings.recording(it) for it in sorted(mirror.groups)]
+    return digest(state, piece.partition), known, piece.next_offset, piece.goes_on
+
+
+@contextmanager
+def logging_as_before() -> Iterator[None]:
+    """`read_task` turns the logging of its process off."""
+    level = logging.root.manager.disable
+    try:
+        yield
+    finally:
+        logging.disable(level)
 
 
 def die_at_second_pieces(*arguments: Any) -> list[PieceRead | None]:

@@ -47,7 +47,7 @@ def parts_of(ends: dict[int, int], **read: object) -> AgentParts:
 
 
 def test_as_many_processes_as_are_worth_it_and_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_catch_up, "usable_cores", lambda: 4)
+    monkeypatch.setattr(shared_catch_up, "usable_cores", lambda: 9)
     monkeypatch.setattr(shared_catch_up, "affordable_processes", lambda size: 3)
     long = dict.fromkeys(range(50), MIN_WORKER_RECORDS)
 
@@ -58,6 +58,9 @@ def test_as_many_processes_as_are_worth_it_and_as_there_is_room_for(monkeypatch:
     assert processes(long) == 3
     assert processes({0: MIN_WORKER_RECORDS, 1: MIN_WORKER_RECORDS, 2: 0}) == 2
     assert processes({0: MIN_WORKER_RECORDS, 1: MIN_WORKER_RECORDS - 1}) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_catch_up, "usable_cores", lambda: 5)
+        assert processes(long) == 2
     # Who says how many is heeded, as far as there are partitions.
     assert processes({0: 1, 1: 1, 2: 1, 3: 0}, workers=9) == 3
     assert processes({0: MIN_WORKER_RECORDS * 9}, workers=2) is None

@@ -1,0 +1,52 @@
+"""Where nothing can be read in bulk, and what reading in bulk leaves as it was."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from agent.kafka.source import bulk
+from agent.kafka.source.bulk import SWITCH_S, BulkReader, BulkUnavailable
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "reason"),
+    [
+        ({**NOBODY, "sasl.oauthbearer.method": "aws_msk_iam"}, "tokens of its login come by a callback"),
+        ({**NOBODY, "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, "tokens of its login"),
+        ({**NOBODY, "no.such.property": "1"}, "property no.such.property"),
+        ({**NOBODY, "ssl.ca.location": "/no/such/file", "security.protocol": "ssl"}, "ssl.ca.location"),
+    ],
+)
+def test_properties_that_do_not_do(conf: dict[str, str], reason: str) -> None:
+    with pytest.raises(BulkUnavailable, match=reason):
+        BulkReader(conf, "t", {0: 0})
+
+
+def test_nothing_is_compiled_for_every_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "unlocked_library", lambda: None)
+    with pytest.raises(BulkUnavailable, match="nothing was compiled"):
+        BulkReader(NOBODY, "t", {0: 0})
+
+
+def test_where_nobody_answers_nothing_comes_and_it_ends() -> None:
+    with BulkReader(NOBODY, "t", {0: 0}) as reader:
+        assert reader.take(0.1) is None
+        assert not reader.is_over
+    assert reader.is_over
+
+
+def test_threads_take_turns_as_before_once_nobody_reads() -> None:
+    before_s = sys.getswitchinterval()
+    first, second = bulk._Hurry(), bulk._hurry
+    with second:
+        with first:
+            pass
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.1)
+        second.__enter__()
+        second.__exit__()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.1)
+    assert sys.getswitchinterval() == before_s
