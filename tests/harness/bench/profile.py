@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import cached_property, wraps
 from pathlib import Path
@@ -32,15 +32,18 @@ from typing import Any
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.diagnosis.lag_source import WatchedLags
-from agent.core.record_time import Lookahead
+from agent.core.packed import PackedRun
+from agent.core.record_time import Context, Lookahead
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.source import topic
+from agent.kafka.source.bulk import BulkReader
 from agent.kafka.source.paths import committed_batches_of
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
+from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.tools.embedded import fetch_jars
 from analyzers.registry import select_analyzers
@@ -56,6 +59,7 @@ LOOK_MS = 30_000
 VARIANTS = {
     "bare": "bare loop",
     "live": "live, as the agent",
+    "live plain": "… without the compiled part",
     "live lag": "… and lag known",
     "live none": "… no analyzers",
     "files": "files, as `replay`",
@@ -66,11 +70,12 @@ VARIANTS = {
 CONSUME = "librdkafka's messages, made and freed"
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     CONSUME: ((TopicReader, "_consume"),),
+    "runs that were read in bulk": ((BulkReader, "take"), (PackedRun, "columns")),
     "errors among them, positions": ((TopicReader, "poll"),),
     "keys, values, times, partitions": ((topic, "record_batches_of"),),
     "three records wait for what follows": ((RecordBatch, "part"), (RecordBatch, "followed_by")),
     "are times in order": ((RecordBatch, "is_in_time_order"),),
-    "commits of known positions": ((CommittedOffsets, "put_known_batch"),),
+    "commits of known positions": ((CommittedOffsets, "put_known_batch"), (CommittedOffsets, "put_packed")),
     "first commits of positions": ((PartitionMirror, "replay_until_transition"),),
     "group records": ((PartitionMirror, "replay"),),
     "analyzers: group records": ((PartitionDiagnosis, "_observe"),),
@@ -82,7 +87,7 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
 """Each step's functions."""
 REST = "the rest"
 ALL = "all of the reading thread"
-OTHERS = "other threads: librdkafka"
+OTHERS = "other threads: librdkafka, and what takes runs from it"
 
 
 class StepTimer:
@@ -147,8 +152,12 @@ def child(variant: str, source: str, shape: load.Shape) -> dict[str, float]:
             assert isinstance(item, RecordBatch), item
             apply(item)
     else:
-        with TopicReader({"bootstrap.servers": source}) as reader:
+        conf = {"bootstrap.servers": source}
+        with TopicReader(conf) as reader:
             reader.connect()
+            if "plain" not in how:
+                read_in_bulk(reader, conf, Applying(state))
+                records = sum(reader.positions.values())
             while not reader.caught_up:
                 for batch in reader.poll():
                     apply(batch)
@@ -158,6 +167,27 @@ def child(variant: str, source: str, shape: load.Shape) -> dict[str, float]:
     others_ns = time.process_time_ns() - process_ns - all_ns
     spent = {**timer.spent_ns, REST: all_ns - timer.spent_ns.total(), ALL: all_ns, OTHERS: others_ns}
     return {step: ns / records for step, ns in spent.items()}
+
+
+class Applying:
+    """What `read_in_bulk` gives the records to."""
+
+    wants_no_more = False
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+
+    def take(self, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        """Apply them."""
+        self._state.replay_batch(batch, Context(next_ms))
+        return True
+
+    def next_offset(self, partition: int) -> int:
+        """Where a partition goes on."""
+        return self._state.position(partition).next_offset
+
+    def meanwhile(self) -> None:
+        """Nothing else is done."""
 
 
 def _ends(servers: str, shape: load.Shape) -> WatchedLags:
