@@ -89,22 +89,31 @@ class Queue:
         return cast(pointer(self._waiting.pop(0)), c_void_p).value if self._waiting else None
 
     def runs(
-        self, room: int = 1_000, size: int = 64, repeated: int = 0, stop_after: int | None = None
+        self,
+        room: int = 1_000,
+        size: int = 64,
+        repeated: int = 0,
+        stop_after: int | None = None,
+        memory: RunMemory | None = None,
+        seed: Sequence[int] = SEED,
     ) -> list[PackedRun]:
         """All that waits, in the order it came, or the first `stop_after` of it. Each begins with so many `repeated`
-        records of the run before it."""
-        lib, memory, out = library(), RunMemory(room, size), []
+        records of the run before it. They are in `memory`, else in some that goes with them."""
+        lib, out = library(), list[PackedRun]()
         assert lib is not None
+        own = RunMemory(room, size)
         functions = Client(*(cast(it, c_void_p).value for it in self._functions))
-        reader = lib.reader_new(byref(functions), None, 100, repeated, *SEED)
+        reader = lib.reader_new(byref(functions), None, 100, repeated, *seed)
         while len(out) != stop_after:
-            packed = memory.take()
+            packed = (memory or own).take()
             lib.reader_next(reader, packed.address, 0)
             assert not packed.run.has_failed
             if len(packed) == packed.run.repeated and not packed.run.error:
+                assert (len(packed), packed.run.partition) == (0, -1), "nothing came, of no partition"
                 break
             out.append(packed)
         lib.reader_free(reader)
+        own.close()
         return out
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
+from ctypes import POINTER, c_uint64, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +18,7 @@ from agent.core.wire.offset_commit_fastpath import commit_value
 from tests import examples
 from tests.unit.core.packing import Queue, error_of, message_of, packed
 
-BYTES = st.one_of(st.none(), st.binary(max_size=60))
+BYTES = st.one_of(st.none(), st.binary(max_size=60), st.lists(st.integers(0, 3), max_size=4).map(bytes))
 ROWS = st.lists(st.tuples(st.integers(-1, 1 << 40), BYTES, BYTES), min_size=1, max_size=40)
 
 
@@ -59,6 +62,7 @@ def test_a_run_ends_where_its_partition_does_and_nothing_is_lost() -> None:
         (-1, -187, -1001),
         (2, -191, 10),
     ]
+    assert [it.offset(len(it) - 1) for it in runs if it.run.error and len(it)] == [11], "what follows comes later"
     assert max(map(len, runs)) == 3
     assert queue.destroyed == [it.offset for it in messages]
 
@@ -108,6 +112,70 @@ def test_memory_is_used_again_once_nobody_has_it() -> None:
     assert memory.take().address == held
     memory.close()
     assert memory._free == []
+
+
+def test_memory_that_nobody_needs_goes() -> None:
+    memory, gone = RunMemory(10, 100), list[int]()
+    drop = memory._drop
+    memory._drop = lambda address: (gone.append(address), drop(address))
+    kept, given_back = memory.take(), memory.take()
+    addresses = [given_back.address, kept.address]
+    del given_back
+    assert gone == []
+    memory.close()
+    assert gone == addresses[:1]
+    del kept
+    assert gone == addresses
+
+
+def test_what_was_in_memory_before_is_not_seen_again() -> None:
+    memory = RunMemory(10, 64)
+    before = [RawRecord(0, it, 9 - it, b"\0\2%d" % it, b"v") for it in range(9)]
+    Queue([*map(message_of, before), error_of(0, 9, -191)], 20).runs(room=10, memory=memory)
+    after = [RawRecord(1, it, it, b"\0\1%d" % it, b"w") for it in range(5)]
+    (run,) = Queue(list(map(message_of, after)), 5).runs(room=10, memory=memory)
+    batch = batch_of(run)
+    assert isinstance(batch.keys, PackedColumn)
+    assert [*batch.records()] == after
+    assert (run.run.error, run.run.in_time_order, batch.keys.others()) == (0, 1, [])
+
+
+def hashes_of(run: PackedRun) -> Any:
+    return cast(run.run.hashes, POINTER(c_uint64))
+
+
+SIP_HASHES = {
+    1: 0x68A914128E01E473,
+    7: 0x2F098AB0C751325A,
+    8: 0xEAD411E67EBE2EEA,
+    15: 0xF30EB725BB91C9EA,
+    16: 0x8972188433A5C5B7,
+    39: 0x6C76B6D34BB6D26B,
+}
+"""SipHash-1-3 of so many bytes 0, 1, 2, … with a seed of zeros, as Python 3.11 with PYTHONHASHSEED=0 tells."""
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the words of a key are taken as they are")
+def test_keys_have_a_hash_of_which_nobody_knows_how_to_make_collisions() -> None:
+    keys = [bytes(range(length)) for length in SIP_HASHES]
+    messages = [message_of(RawRecord(0, it, 0, key, None)) for it, key in enumerate(keys)]
+
+    def hashes(*seed: int) -> list[int]:
+        (run,) = Queue(messages, len(keys)).runs(seed=seed)
+        return list(hashes_of(run)[: len(keys)])
+
+    assert hashes(0, 0) == [*SIP_HASHES.values()]
+    assert len({*hashes(0, 0), *hashes(0, 1), *hashes(1, 0)}) == 3 * len(keys), "either half of the seed counts"
+
+
+@pytest.mark.parametrize("other", [b"key 2", b"key", b"key 10"])
+def test_another_key_of_the_same_hash_is_another_key(other: bytes) -> None:
+    index = KeyIndex([(b"key 1", 0)])
+    batch = packed([RawRecord(0, it, 0, key, commit_value(5, 6)) for it, key in enumerate((b"key 1", other))])
+    assert isinstance(batch.keys, PackedColumn)
+    hashes = hashes_of(batch.keys.packed)
+    hashes[1] = hashes[0]
+    assert index.put_known(batch.keys, 0, 2, bytearray(42), array("q", bytes(8))) == (1, array("i", [0]))
 
 
 KEYS = st.integers(0, 30).map(lambda it: b"\0\1" + bytes([it]) * (1 + it % 11))
