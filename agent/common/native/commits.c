@@ -32,15 +32,14 @@ typedef struct {
     int32_t (*message_leader_epoch)(const message *it);
 } client;
 
-/* Consecutive records of one partition. Columns of `room` places each; `starts` has the key's and the value's place in
- * `data` of each record, and the end of the last. */
+/* Consecutive records of one partition, in columns of `room` places each. `data` has their keys and values. */
 typedef struct {
     int32_t partition, error;
     int64_t count, room, error_offset;
     int64_t *offsets, *times;
     int32_t *epochs;
     uint64_t *hashes;
-    uint64_t *keys, *values; /* where they begin */
+    uint64_t *keys, *values; /* where in `data` they begin */
     int32_t *key_lengths, *value_lengths; /* -1: there is none */
     int32_t *others;                      /* which records are no commits, by what their keys begin with */
     uint8_t *data;

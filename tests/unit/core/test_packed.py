@@ -165,7 +165,8 @@ def test_keys_have_a_hash_of_which_nobody_knows_how_to_make_collisions() -> None
         return list(hashes_of(run)[: len(keys)])
 
     assert hashes(0, 0) == [*SIP_HASHES.values()]
-    assert len({*hashes(0, 0), *hashes(0, 1), *hashes(1, 0)}) == 3 * len(keys), "either half of the seed counts"
+    # Of one byte under the key 0, 1, … 15: from the vectors that others test theirs with.
+    assert hashes(0x0706050403020100, 0x0F0E0D0C0B0A0908)[0].to_bytes(8, "little").hex() == "93ca577df39bf4c9"
 
 
 @pytest.mark.parametrize("other", [b"key 2", b"key", b"key 10"])
