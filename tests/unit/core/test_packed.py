@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from ctypes import POINTER, c_uint64, cast
+from ctypes import POINTER, Structure, c_uint64, c_void_p, cast
 from typing import Any
 
 import pytest
@@ -42,6 +42,8 @@ def test_columns_are_what_the_records_say(
         assert (some.is_in_time_order, some.newest_ms) == (its.is_in_time_order, its.newest_ms)
         assert [some.keys[it] for it in range(len(its))] == its.keys
         assert isinstance(some.keys, PackedColumn)
+        assert isinstance(some.values, PackedColumn)
+        assert not its or (some.keys.some(0, len(its)), some.values.some(0, len(its))) == (its.keys, its.values)
         assert some.keys.others() == [at for at, key in enumerate(its.keys) if key is not None and key[1:2] > b"\1"]
     for index in (len(records), -len(records) - 1):
         with pytest.raises(IndexError):
@@ -219,11 +221,26 @@ def test_a_position_is_told_once_until_it_is_asked_for_again() -> None:
     assert list(counts) == [4, 4]
 
 
+class IndexHead(Structure):
+    """What `key_index` begins with."""
+
+    _fields_ = [
+        ("seed", c_uint64 * 2),
+        ("entries", c_void_p),
+        *((name, c_uint64) for name in ("size", "taken", "live")),
+        ("data", c_void_p),
+        *((name, c_uint64) for name in ("used", "room")),
+    ]
+
+
 def test_keys_that_come_and_go_take_no_more_and_more_room() -> None:
     index = KeyIndex([])
     for number in range(20_000):
         index.add(b"%d" % number, number % 7)
         index.remove(b"%d" % number)
+    head = IndexHead.from_address(index._address)
+    assert (head.live, head.size) == (0, 64)
+    assert head.room < 8_192
     kept = KeyIndex((b"%d" % it, it) for it in range(5_000))
     assert put(index, [b"19999"], 10) == []
     assert put(kept, [b"0", b"4999", b"77"], 5_000) == [0, 4_999, 77]
