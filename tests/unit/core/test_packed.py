@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from agent.core.packed import KeyIndex, PackedColumn, PackedRun, RunMemory
 from agent.core.records import RawRecord, RecordBatch
-from agent.core.wire.offset_commit_fastpath import commit_value
+from agent.core.wire.offset_commit_fastpath import commit_value, has_fixed_layout
+from agent.core.wire.primitives import Uuid
 from tests import examples
 from tests.unit.core.packing import Queue, error_of, message_of, packed
 
@@ -142,6 +143,36 @@ def test_what_was_in_memory_before_is_not_seen_again() -> None:
     assert (run.run.error, run.run.in_time_order, batch.keys.others()) == (0, 1, [])
 
 
+def changed(value: bytes) -> list[bytes]:
+    """It, and what is no more than a byte from it."""
+    out = [value, value[:-1], value + b"\0", value + bytes(18), b""]
+    for at, byte in enumerate(value):
+        out += [value[:at] + bytes([it]) + value[at + 1 :] for it in {*range(6), 16, 17, byte ^ 128, 255}]
+    return out
+
+
+TOPIC_ID = Uuid(bytes(range(1, 17)))
+
+
+@pytest.mark.parametrize("version", [3, 4, "4 with an id"])
+def test_values_are_plain_where_the_decoder_says_so(version: int | str) -> None:
+    """Of one that is not, what it says would be read at places where something else is."""
+    plain = {
+        3: struct.pack(">hqihq", 3, 5, 6, 0, 1 << 40),
+        4: commit_value(5, 1 << 40, 6),
+        "4 with an id": commit_value(5, 1 << 40, 6, topic_id=TOPIC_ID),
+    }[version]
+    values = changed(plain)
+    batch = packed([RawRecord(0, it, 0, b"key", value) for it, value in enumerate(values)])
+    index = KeyIndex([(b"key", 0)])
+    assert isinstance(batch.keys, PackedColumn)
+    for at, value in enumerate(values):
+        block, counts = bytearray(b"x" * 42), array("q", [0])
+        count, _ = index.put_known(batch.keys, at, at + 1, block, counts)
+        assert count == counts[0] == has_fixed_layout(value), value
+        assert bytes(block) == (struct.pack("42s", value) if count else b"x" * 42)
+
+
 def hashes_of(run: PackedRun) -> Any:
     return cast(run.run.hashes, POINTER(c_uint64))
 
@@ -231,6 +262,13 @@ class IndexHead(Structure):
         ("data", c_void_p),
         *((name, c_uint64) for name in ("used", "room")),
     ]
+
+
+def test_of_many_positions_each_is_told_again() -> None:
+    keys = [b"%03d" % it * 50 for it in range(1_000)]
+    index = KeyIndex(zip(keys, range(len(keys)), strict=True))
+    for _ in range(2):
+        assert put(index, keys, len(keys)) == list(range(len(keys)))
 
 
 def test_keys_that_come_and_go_take_no_more_and_more_room() -> None:
