@@ -72,8 +72,11 @@ def test_a_run_ends_where_its_partition_does_and_nothing_is_lost() -> None:
 
 def test_a_run_begins_with_the_last_records_of_the_one_before() -> None:
     partitions = [0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]
-    records = [RawRecord(it, at, at, b"key %d" % at, None) for at, it in enumerate(partitions)]
-    messages = [*map(message_of, records), error_of(0, 9, -191)]
+    records = [
+        RawRecord(it, at, at, b"key %d" % at if at % 3 else None, None if at % 2 else b"value %d" % at)
+        for at, it in enumerate(partitions)
+    ]
+    messages = [*(message_of(it, epoch=it.offset // 4) for it in records), error_of(0, 9, -191)]
     runs = Queue(messages, len(messages)).runs(room=5, repeated=2)
     found = [([it.offset for it in batch_of(run).records()], run.run.repeated, run.run.error) for run in runs]
     assert found == [
@@ -85,6 +88,9 @@ def test_a_run_begins_with_the_last_records_of_the_one_before() -> None:
         ([7, 8], 2, -191),
     ]
     assert sorted({it for run in runs for it in batch_of(run).records()}, key=lambda it: it.offset) == records
+    for run in runs:
+        batch = batch_of(run)
+        assert [*batch.leader_epochs] == [it // 4 for it in batch.offsets]
 
 
 def batch_of(run: PackedRun) -> RecordBatch:
@@ -132,15 +138,17 @@ def test_memory_that_nobody_needs_goes() -> None:
 
 
 def test_what_was_in_memory_before_is_not_seen_again() -> None:
-    memory = RunMemory(10, 64)
-    before = [RawRecord(0, it, 9 - it, b"\0\2%d" % it, b"v") for it in range(9)]
-    Queue([*map(message_of, before), error_of(0, 9, -191)], 20).runs(room=10, memory=memory)
-    after = [RawRecord(1, it, it, b"\0\1%d" % it, b"w") for it in range(5)]
-    (run,) = Queue(list(map(message_of, after)), 5).runs(room=10, memory=memory)
-    batch = batch_of(run)
-    assert isinstance(batch.keys, PackedColumn)
-    assert [*batch.records()] == after
-    assert (run.run.error, run.run.in_time_order, batch.keys.others()) == (0, 1, [])
+    memory = RunMemory(5, 64)
+    before = [RawRecord(0, it, 9 - it, b"\0\2%d" % it, b"v") for it in range(12)]
+    runs = Queue([*map(message_of, before), error_of(0, 12, -191)], 20).runs(repeated=2, memory=memory)
+    assert [(it.run.repeated, it.run.error) for it in runs] == [(0, 0), (2, 0), (2, 0), (2, -191)]
+    del runs
+    after = [RawRecord(it // 5, it, it, b"\0\1%d" % it, b"w") for it in range(25)]
+    for number, run in enumerate(Queue(list(map(message_of, after)), 5).runs(memory=memory)):
+        batch = batch_of(run)
+        assert isinstance(batch.keys, PackedColumn)
+        assert [*batch.records()] == after[5 * number : 5 * number + 5]
+        assert (run.run.error, run.run.in_time_order, run.run.repeated, batch.keys.others()) == (0, 1, 0, [])
 
 
 def changed(value: bytes) -> list[bytes]:
