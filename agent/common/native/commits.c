@@ -326,7 +326,6 @@ EXPORT int index_add(key_index *it, const uint8_t *key, int32_t length, int32_t 
         int64_t numbers = (int64_t)number * 2 + 64;
         uint8_t *touched = realloc(it->touched, numbers);
         if (touched == NULL) return 0;
-        memset(touched + it->numbers, 0, numbers - it->numbers);
         it->touched = touched, it->numbers = numbers;
     }
     it->touched[number] = 0; /* it may have been another key's */
