@@ -148,6 +148,14 @@ static int put(run *it, const uint64_t seed[2], int64_t offset, int64_t time, in
     return 1;
 }
 
+/* Nothing is in it any more. What a few records of many MB took is given back: they are rare. */
+static void clear(run *it) {
+    it->count = 0, it->used = 0, it->others_count = 0;
+    if (it->size <= 4 * FULL) return;
+    uint8_t *less = realloc(it->data, FULL);
+    if (less != NULL) it->data = less, it->size = FULL;
+}
+
 /* Readers. */
 
 EXPORT void reader_free(reader *it) {
@@ -198,7 +206,7 @@ static int end(reader *it, run *out) {
     }
     run *last = it->last[partition];
     if (last == NULL && (last = it->last[partition] = run_new(it->repeated, 1024)) == NULL) return 0;
-    last->count = 0, last->used = 0, last->others_count = 0;
+    clear(last);
     return copy(it, last, out, out->count < it->repeated ? 0 : out->count - it->repeated);
 }
 
@@ -237,8 +245,8 @@ static int take(reader *it, run *out, int timeout_ms) {
 /* The next records, all of one partition: first `repeated` ones that the run before it ended with. With `error` what
  * librdkafka says of the partition, which comes behind them. None, and no partition, after `timeout_ms`. */
 EXPORT void reader_next(reader *it, run *out, int timeout_ms) {
-    out->count = 0, out->used = 0, out->others_count = 0, out->repeated = 0;
-    out->error = 0, out->in_time_order = 1, out->partition = -1;
+    clear(out);
+    out->repeated = 0, out->error = 0, out->in_time_order = 1, out->partition = -1;
     out->has_failed = !take(it, out, timeout_ms);
 }
 

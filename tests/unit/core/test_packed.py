@@ -151,6 +151,17 @@ def test_what_was_in_memory_before_is_not_seen_again() -> None:
         assert (run.run.error, run.run.in_time_order, run.run.repeated, batch.keys.others()) == (0, 1, 0, [])
 
 
+def test_memory_of_records_that_are_rarely_so_long_is_given_back() -> None:
+    memory = RunMemory(10, 64)
+    long, short = (RawRecord(0, 0, 0, b"k", bytes(size)) for size in (20 << 20, 10))
+    (run,) = Queue([message_of(long)], 1).runs(memory=memory)
+    assert run.run.size > len(long.value or b"")
+    del run
+    runs = Queue([message_of(short)], 1).runs(memory=memory) + [memory.take()]
+    assert [*batch_of(runs[0]).records()] == [short]
+    assert max(it.run.size for it in runs) <= 16 << 20
+
+
 def changed(value: bytes) -> list[bytes]:
     """It, and what is no more than a byte from it."""
     out = [value, value[:-1], value + b"\0", value + bytes(18), b""]
