@@ -157,7 +157,7 @@ def test_memory_of_records_that_are_rarely_so_long_is_given_back() -> None:
     (run,) = Queue([message_of(long)], 1).runs(memory=memory)
     assert run.run.size > len(long.value or b"")
     del run
-    runs = Queue([message_of(short)], 1).runs(memory=memory) + [memory.take()]
+    runs = [*Queue([message_of(short)], 1).runs(memory=memory), memory.take()]
     assert [*batch_of(runs[0]).records()] == [short]
     assert max(it.run.size for it in runs) <= 16 << 20
 
