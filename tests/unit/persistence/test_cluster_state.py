@@ -209,6 +209,38 @@ def test_what_a_large_group_is() -> None:
     assert here.large_group(run.keys[3], run.values[3]) is None
 
 
+def test_records_of_small_groups_are_together_no_more_than_one_of_a_large_group() -> None:
+    here = ClusterState().mirror.partition(7)
+    small = Log()
+    small.add(*(b.classic_group(number, group=f"g{number}") for number in range(mirror.SMALL_AT_ONCE + 1)))
+    assert here.costly_records(run_of(small.records)) == [mirror.SMALL_AT_ONCE]
+    half = Log()
+    member = b.member("m-1", {"t": list(range(mirror.LARGE_GROUP // 2))})
+    half.add(*(b.classic_group(number, member, group=f"g{number}") for number in range(4)))
+    assert here.costly_records(run_of(half.records)) == [1, 2, 3]
+
+
+def test_records_of_a_group_with_many_offsets_are_not_taken_together() -> None:
+    here = ClusterState().mirror.partition(7)
+    log = Log()
+    log.add(*(b.commit("t", number, 1) for number in range(6)), b.classic_group(1), b.classic_group(2))
+    here.replay_batch(run_of(log.records[:6]))
+    groups = run_of(log.records[6:])
+    assert here.costly_records(groups) == []
+    with patch.multiple(mirror, LARGE_GROUP=5, POSITIONS_AS_ONE=1, LEAST_BYTES=1_000, SMALL_AT_ONCE=5):
+        assert here.costly_records(groups) == [0, 1]
+
+
+def test_a_group_that_migrates_may_be_large_though_its_record_is_small() -> None:
+    log = Log()
+    members = [f"m-{number}" for number in range(3)]
+    log.add(*(b.c_member(it) for it in members), b.c_epoch(1))
+    log.add(*(b.tombstone(5, it) for it in members), b.tombstone(3), b.classic_group(2))
+    record = len(log.records) - 1
+    run = run_of(log.records)
+    assert ClusterState().mirror.partition(run.partition).costly_records(run)[-1] == record
+
+
 def test_names_are_learnt_when_answers_are_kept_away() -> None:
     """Of topics, by id, as a record of them is worked out aside."""
     one, other, answers, _ = both_ways(ALL)
