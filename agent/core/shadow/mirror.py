@@ -226,6 +226,11 @@ class PartitionMirror:
                             break
                     continue
             record = RawRecord(self.partition, batch.offsets[index], batch.timestamps_ms[index], key, value)
+            # What came before stays where this one raises.
+            self.record_counts[OFFSET_COMMIT] += commits
+            commits = 0
+            if index > start:
+                self._newest_ms = batch.timestamps_ms[index - 1]
             transitions = self.replay(record)
             if transitions:
                 break

@@ -18,7 +18,7 @@ from agent.core.shadow.transitions import Transition
 from agent.core.shadow.views import GroupView
 from tests import examples
 from tests.unit.core.packing import packed
-from tests.unit.core.shadow.build import Log, commit, run_of, topic_id
+from tests.unit.core.shadow.build import Log, commit, new_group, run_of, topic_id
 from tests.unit.core.shadow.histories import histories
 from tests.unit.core.shadow.oracle import Broker
 from tests.unit.core.shadow.scripts import TOPIC
@@ -120,6 +120,25 @@ def test_a_run_of_known_plain_commits_takes_the_bulk_path() -> None:
     bulk, said = in_runs(log.records, {50})
     assert everything(bulk) == everything(single)
     assert [transition.kind for transition in said] == ["group_created"]
+
+
+@EITHER_FORM
+def test_a_record_that_is_passed_over_takes_nothing_of_those_before_it(
+    batch_of: BatchOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(PartitionMirror, "_replay_classic", fail)
+    log = Log()
+    log.add(commit("t", 0, 1), commit("t", 0, 2), commit("t", 0, 3), new_group(), commit("t", 0, 4))
+    single, runs = PartitionMirror(log.partition), PartitionMirror(log.partition)
+    for record in log.records:
+        single.replay_batch(batch_of([record]), passes_over=True)
+    runs.replay_batch(batch_of(log.records), passes_over=True)
+    assert everything(runs) == everything(single)
+    assert runs.record_counts["offset_commit"] == 4
+    assert runs._newest_ms == single._newest_ms
 
 
 @EITHER_FORM
