@@ -29,7 +29,7 @@ from agent.core.record_time import FOLLOWERS, TOLERANCE_MS, Context, Lookahead
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
-from agent.kafka.source.bulk import FETCHING
+from agent.kafka.source.bulk import FETCHING, reason_against
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.kafka.source.progress import OffsetReset, TopicRecreated
 from agent.kafka.source.quarantine import PassedOver
@@ -46,6 +46,9 @@ log = logging.getLogger("kshadow")
 MIN_WORKER_RECORDS, CORES_OF_EACH = 5_000_000, 2
 """To start a process, and to hand over what it read, takes a second and a half, as reading some 3 million records in
 bulk does, which keeps nearly two cores busy: for fewer than this for each it is not done unasked."""
+
+MIN_PLAIN_RECORDS = 2_000_000
+"""The same where records are read one by one, which keeps one core busy."""
 
 WORKER_BYTES = 200 << 20
 """What a process may take: itself, what it fetched, and the groups of a piece."""
@@ -127,7 +130,9 @@ def plan_sharing(parts: AgentParts) -> Sharing | None:
     records = sum(bounds.end - bounds.first for bounds in left.values())
     processes = options.settings.read.workers
     if processes is None:
-        processes = min(usable_cores() // CORES_OF_EACH, records // MIN_WORKER_RECORDS)
+        in_bulk = reason_against(options.conf) is None
+        cores, least = (CORES_OF_EACH, MIN_WORKER_RECORDS) if in_bulk else (1, MIN_PLAIN_RECORDS)
+        processes = min(usable_cores() // cores, records // least)
         processes = min(processes, affordable_processes(WORKER_BYTES)) if processes > 1 else 1
     processes = min(processes, len(left))
     return Sharing(processes, {it: bounds.end for it, bounds in left.items()}, records) if processes > 1 else None

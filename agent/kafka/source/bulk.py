@@ -67,6 +67,15 @@ class BulkUnavailable(Exception):
     """Nothing can be read in bulk here; why not."""
 
 
+def reason_against(conf: Mapping[str, str]) -> str | None:
+    """Why nothing can be read in bulk with this configuration, as far as it shows before it is tried."""
+    if unlocked_library() is None:
+        return "nothing was compiled for this platform"
+    if "OAUTHBEARER" in (conf.get("sasl.mechanisms"), conf.get("sasl.mechanism")) or login_of(conf) is not None:
+        return "the tokens of its login come by a callback"
+    return None
+
+
 _CONSUMER = 1
 _FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
     "rd_kafka_conf_new": (c_void_p, []),
@@ -148,11 +157,9 @@ class BulkReader:
 
     def __init__(self, conf: Mapping[str, str], topic: str, starts: Mapping[int, int]) -> None:
         """`conf`: as a `TopicReader`'s. Connects to nothing yet. Raises `BulkUnavailable`."""
-        lib = unlocked_library()
-        if lib is None:
-            raise BulkUnavailable("nothing was compiled for this platform")
-        if "OAUTHBEARER" in (conf.get("sasl.mechanisms"), conf.get("sasl.mechanism")) or login_of(conf) is not None:
-            raise BulkUnavailable("the tokens of its login come by a callback")
+        lib, why_not = unlocked_library(), reason_against(conf)
+        if lib is None or why_not is not None:
+            raise BulkUnavailable(why_not)
         self._lib, self._rd = lib, _librdkafka()
         self._topic, self._starts = topic.encode(), starts
         self._runs: queue.Queue[PackedRun] = queue.Queue(RUNS_AHEAD)

@@ -61,6 +61,10 @@ def test_as_many_processes_as_are_worth_it_and_as_there_is_room_for(monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(shared_catch_up, "usable_cores", lambda: 5)
         assert processes(long) == 2
+        patch.setattr(shared_catch_up, "reason_against", lambda conf: "nothing was compiled")
+        assert processes(dict.fromkeys(range(50), 100_000)) == 2, "records that are read one by one"
+        patch.setattr(shared_catch_up, "usable_cores", lambda: 2)
+        assert processes(long) == 2
     # Who says how many is heeded, as far as there are partitions.
     assert processes({0: 1, 1: 1, 2: 1, 3: 0}, workers=9) == 3
     assert processes({0: MIN_WORKER_RECORDS * 9}, workers=2) is None
