@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("commits.so")
+INTERFACE = 1
+"""As in commits.c. One of an older source, which an editable installation may have, is not used."""
 
 
 class Client(Structure):
@@ -55,7 +57,7 @@ class Run(Structure):
 
 _RUN, _INT64 = POINTER(Run), c_int64
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "run_size": (_INT64, []),
+    "interface_number": (_INT64, []),
     "run_new": (c_void_p, [_INT64, c_uint64]),
     "run_free": (None, [c_void_p]),
     "reader_new": (c_void_p, [POINTER(Client), c_void_p, _INT64, _INT64, c_uint64, c_uint64]),
@@ -97,5 +99,4 @@ def _load(kind: type[ctypes.CDLL]) -> ctypes.CDLL | None:
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError):
         return None
-    # One of an older source does not know the same structure.
-    return found if found.run_size() == ctypes.sizeof(Run) else None
+    return found if found.interface_number() == INTERFACE else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import sys
 from pathlib import Path
@@ -112,3 +113,10 @@ def test_no_compiler_is_wanted_where_none_is_built(sources: Path, monkeypatch: p
     assert data == build_data(), "a pure wheel"
     assert app.warnings == ["kshadow is built without its compiled part: it is built for other platforms than this"]
     assert not (sources / hatch_build.LIBRARY).exists(), "that of another machine"
+
+
+def test_a_library_of_another_interface_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native._load(ctypes.CDLL) is not None
+    assert ctypes.sizeof(native.Run) == 152, "commits.c asserts the same"
+    monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
+    assert native._load(ctypes.CDLL) is None

@@ -104,7 +104,7 @@ def test_messages_that_were_not_made_records_are_given_back() -> None:
 
 
 def test_a_run_holds_so_many_bytes_and_one_record_more() -> None:
-    size = 3 << 20
+    size = 2 << 20
     records = [RawRecord(0, it, 0, b"k", bytes([it]) * size) for it in range(5)]
     runs = Queue(list(map(message_of, records)), 5).runs()
     assert [len(it) for it in runs] == [2, 2, 1]
