@@ -221,11 +221,14 @@ static message *peek(reader *it, int timeout_ms) {
     return it->messages[0];
 }
 
+/* What is said of no topic, as of the group, is of no partition: librdkafka has 0 there. */
+static int32_t partition_of(const message *it) { return it->topic == NULL ? -1 : it->partition; }
+
 static int take(reader *it, run *out, int timeout_ms) {
     message *found = peek(it, timeout_ms);
     if (found == NULL) return 1;
     if (out->room <= it->repeated) return 0;
-    if (!begin(it, out, found->partition)) return 0;
+    if (!begin(it, out, partition_of(found))) return 0;
     do {
         if (found->err) {
             out->error = found->err, out->error_offset = found->offset;
@@ -239,7 +242,7 @@ static int take(reader *it, run *out, int timeout_ms) {
         it->of.message_destroy(found), it->next++;
         if (out->error || out->count == out->room || out->used >= FULL) break;
         found = peek(it, 0);
-    } while (found != NULL && found->partition == out->partition);
+    } while (found != NULL && partition_of(found) == out->partition);
     return end(it, out);
 }
 

@@ -25,6 +25,10 @@ from agent.core.packed import PackedRun, RunMemory
 from agent.core.records import RawRecord, RecordBatch
 
 
+TOPIC = 1
+"""In place of the address of a topic."""
+
+
 class Message(Structure):
     """`rd_kafka_message_t`, and behind it what functions say of one."""
 
@@ -48,13 +52,13 @@ def message_of(record: RawRecord, epoch: int = -1) -> Message:
     key, value = record.key, record.value
     sizes = len(value or b""), len(key or b"")
     return Message(
-        0, None, record.partition, value, sizes[0], key, sizes[1], record.offset, None, record.timestamp_ms, epoch
+        0, TOPIC, record.partition, value, sizes[0], key, sizes[1], record.offset, None, record.timestamp_ms, epoch
     )
 
 
-def error_of(partition: int, offset: int, code: int) -> Message:
-    """What the client says of a partition."""
-    return Message(code, None, partition, None, 0, None, 0, offset, None, -1, -1)
+def error_of(partition: int, offset: int, code: int, topic: int | None = TOPIC) -> Message:
+    """What the client says of a partition; without a topic, of something else."""
+    return Message(code, topic, partition, None, 0, None, 0, offset, None, -1, -1)
 
 
 class Queue:

@@ -93,6 +93,17 @@ def test_a_run_begins_with_the_last_records_of_the_one_before() -> None:
         assert [*batch.leader_epochs] == [it // 4 for it in batch.offsets]
 
 
+def test_what_is_said_of_no_topic_is_said_of_no_partition() -> None:
+    """As that there is no right to the group: the client writes partition 0 into it."""
+    records = [RawRecord(0, it, it, b"key", None) for it in range(4)]
+    messages = list(map(message_of, records))
+    messages.insert(2, error_of(0, -1001, 30, topic=None))
+    messages.insert(0, error_of(0, -1001, 30, topic=None))
+    runs = Queue(messages, len(messages)).runs(repeated=1)
+    assert [(it.run.partition, it.run.error, len(it)) for it in runs] == [(-1, 30, 0), (0, 0, 2), (-1, 30, 0), (0, 0, 3)]
+    assert [it.offset for it in batch_of(runs[3]).records()] == [1, 2, 3]
+
+
 def batch_of(run: PackedRun) -> RecordBatch:
     return RecordBatch.of_packed(run, len(run))
 
