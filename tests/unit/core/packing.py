@@ -24,7 +24,6 @@ from agent.common.native import SEED, Client, library
 from agent.core.packed import PackedRun, RunMemory
 from agent.core.records import RawRecord, RecordBatch
 
-
 TOPIC = 1
 """In place of the address of a topic."""
 

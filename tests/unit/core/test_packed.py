@@ -100,7 +100,8 @@ def test_what_is_said_of_no_topic_is_said_of_no_partition() -> None:
     messages.insert(2, error_of(0, -1001, 30, topic=None))
     messages.insert(0, error_of(0, -1001, 30, topic=None))
     runs = Queue(messages, len(messages)).runs(repeated=1)
-    assert [(it.run.partition, it.run.error, len(it)) for it in runs] == [(-1, 30, 0), (0, 0, 2), (-1, 30, 0), (0, 0, 3)]
+    said = [(it.run.partition, it.run.error, len(it)) for it in runs]
+    assert said == [(-1, 30, 0), (0, 0, 2), (-1, 30, 0), (0, 0, 3)]
     assert [it.offset for it in batch_of(runs[3]).records()] == [1, 2, 3]
 
 
