@@ -37,6 +37,9 @@ class Taker(Protocol):
     def next_offset(self, partition: int) -> int:
         """The offset behind the last record that was applied; 0 where none was."""
 
+    def let_go(self, partition: int) -> None:
+        """What was read of it and not yet applied comes again."""
+
     def meanwhile(self) -> None:
         """What is to be done now and then."""
 
@@ -51,12 +54,14 @@ def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> 
     if sum(bounds.end - bounds.first for bounds in left.values()) < MIN_RECORDS:
         return
     try:
-        bulk = BulkReader(conf, reader.topic, {it: bounds.first for it, bounds in left.items()})
+        starts = {it: taker.next_offset(it) or bounds.first for it, bounds in left.items()}
+        bulk = BulkReader(conf, reader.topic, starts)
     except BulkUnavailable as reason:
         log.info("the topic is not read in bulk: %s", reason)
         return
     reader.leave(left)
     for number in left:
+        taker.let_go(number)
         _tell(reader, taker, number)
     try:
         with bulk:

@@ -119,6 +119,10 @@ class ReaderLoop(BackgroundThread):
         """Where a partition goes on."""
         return self._state.position(partition).next_offset
 
+    def let_go(self, partition: int) -> None:
+        """What is held back comes again."""
+        self._lookahead.forget(partition)
+
     def meanwhile(self) -> None:
         """Everything else."""
         self._step(0.0)

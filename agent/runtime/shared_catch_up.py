@@ -248,6 +248,9 @@ class _InBulk(NamedTuple):
     def next_offset(self, partition: int) -> int:
         return self.reading[partition].next_offset
 
+    def let_go(self, partition: int) -> None:
+        """Nothing is held back: it is read in bulk at first."""
+
     def meanwhile(self) -> None:
         """Nothing is to be done."""
 

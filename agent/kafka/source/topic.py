@@ -189,7 +189,7 @@ class TopicReader:
         return {it: LogBounds(state.position, state.target) for it, state in self._assignment.progress.items()}
 
     def leave(self, partitions: Collection[int]) -> None:
-        """Somebody else reads these from their beginnings, until `take_back`; before the first `poll`."""
+        """Somebody else reads these, until `take_back`."""
         self._first_messages = [it for it in self._first_messages if it.partition() not in partitions]
         self._assignment.leave(partitions)
 

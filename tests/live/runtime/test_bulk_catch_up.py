@@ -51,6 +51,9 @@ class Keeping:
         its = self.records[partition]
         return its[-1].offset + 1 if its else 0
 
+    def let_go(self, partition: int) -> None:
+        """Nothing is held back."""
+
     def meanwhile(self) -> None:
         """Nothing else is to be done."""
 

@@ -28,7 +28,7 @@ from agent.core.packed import PackedColumn
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
-from agent.kafka.source import bulk
+from agent.kafka.source import bulk, topic
 from agent.kafka.source.topic import TopicReader
 from agent.kafka.writer.topic import partition_count
 from agent.persistence.cluster_state import NO_LOG, ClusterState
@@ -354,6 +354,50 @@ def test_a_stop_in_the_midst_of_reading_in_bulk(
     told = sink.by_group()
     told = {group: told.get(group, []) + known.events.get(group, []) for group in {*told, *known.events}}
     assert told == one.events
+    assert known.states == one.states
+    assert known.described == one.described
+
+
+def test_what_was_begun_while_others_read_is_gone_on_with_in_bulk(
+    written: Written,
+    alone: dict[str, Known],
+    in_bulk: dict[int, int],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A partition with a snapshot this process reads itself meanwhile, of which the last three records wait to be
+    applied then."""
+    one = known_record_by_record(written, alone, caplog)
+    monkeypatch.setattr(bulk, "RUN_RECORDS", 500)
+    agent, take = agent_of(written, 1, Kept(), tmp_path), ReaderLoop.take
+
+    def stopping(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        loop.request_stop()
+        return take(loop, batch, next_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReaderLoop, "take", stopping)
+        agent.start()
+        try:
+            until(lambda: not agent._loop._thread.is_alive(), 60)
+        finally:
+            agent.stop()
+    (begun,) = [it for it in agent.state.partitions if agent.state.position(it).next_offset]
+    in_bulk.clear()
+    held = list[int]()
+
+    def reading(loop: ReaderLoop) -> None:
+        if len(held) < 3:
+            loop._step(0.2)
+            held.append(loop._reader.positions[begun] - loop.next_offset(begun))
+
+    monkeypatch.setattr(topic, "BATCH_RECORDS", 20)
+    monkeypatch.setattr(ReaderLoop, "_meanwhile", reading)
+    known, said = read(written, 2, caplog, tmp_path)
+    assert "2 processes read 3 partitions" in said
+    assert 3 in held, held
+    assert begun in in_bulk
     assert known.states == one.states
     assert known.described == one.described
 
