@@ -186,6 +186,9 @@ class Applying:
         """Where a partition goes on."""
         return self._state.position(partition).next_offset
 
+    def let_go(self, partition: int) -> None:
+        """Nothing is held back."""
+
     def meanwhile(self) -> None:
         """Nothing else is done."""
 
