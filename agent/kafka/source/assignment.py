@@ -98,8 +98,9 @@ class Assignment:
         self.progress = {**self.progress, **added}
 
     def accepts(self, partition: int) -> bool:
-        """Whether records of it are to be taken: none of a partition that was given up since they were fetched."""
-        return partition in self.progress
+        """Whether records of it are to be taken: none of a partition that was given up, or left, since they were
+        fetched."""
+        return partition in self.progress and partition not in self.left
 
     def read_anew(self, partition: int) -> None:
         """Read one from its beginning: the offset to read from does not exist."""

@@ -322,6 +322,9 @@ class TopicReader:
         if error is None or partition is None or progress is None or message.topic() != self.topic:
             # Of the group that is never joined (no right to it, its coordinator away): of no account.
             return
+        if partition in self._assignment.left:
+            # From before it was left; it is told again where it still holds.
+            return
         if error.code() == KafkaError._PARTITION_EOF:
             progress.advance(0 if offset is None else offset, at_end=True)
             self._moved.discard(partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from threading import Thread
@@ -174,6 +175,35 @@ def test_an_offset_that_is_gone_is_for_the_ordinary_reader(broker: EmbeddedBroke
     assert [it.offset for it in records[0]] == list(range(200, 300))
     assert [it.offset for it in kept.records[1]] == list(range(300))
     assert all(isinstance(it, OffsetReset) for it in notices)
+
+
+def test_what_the_reader_was_told_of_partitions_before_it_left_them_is_of_no_account(
+    broker: EmbeddedBroker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that an offset is gone: it is told again once the partition is taken back."""
+    monkeypatch.setattr(bulk_catch_up, "MEANWHILE_S", 0.0)
+    conf, kept = {"bootstrap.servers": broker.bootstrap_servers}, Keeping()
+    admin = AdminClient({**conf, **QUIET})
+    for partition in range(PARTITIONS):
+        write(broker, name, random.Random(partition), partition, 300)
+    gone = [TopicPartition(name, partition, 200) for partition in (0, 1)]
+    for deleted in admin.delete_records(gone).values():
+        deleted.result(20)
+    for partition in (0, 1):
+        kept.records[partition] = [RawRecord(partition, 99, 0, None, None)]
+    with TopicReader(conf, topic=name, start={0: 100, 1: 100}) as reader:
+        reader.connect()
+        time.sleep(1)
+        meanwhile = list[RecordBatch]()
+        kept.meanwhile = lambda: meanwhile.extend(reader.poll(0.0))  # type: ignore[method-assign]
+        read_in_bulk(reader, conf, kept)
+        assert meanwhile == []
+        assert reader.take_notices() == []
+        records, notices = polled(reader)
+    assert [it.offset for it in kept.records[2]] == list(range(300))
+    assert [[it.offset for it in records[partition]] for partition in (0, 1)] == [list(range(200, 300))] * 2
+    assert sorted(it.partition for it in notices if isinstance(it, OffsetReset)) == [0, 1]
+    assert len(notices) == 2
 
 
 def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
