@@ -48,32 +48,35 @@ class Taker(Protocol):
         """Whether to read no more of any partition."""
 
 
-def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> None:
-    """Read what the reader, which is connected, has not read of what was there as it began, if that is much."""
+def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> bool:
+    """Read what the reader, which is connected, has not read of what was there as it began, if that is much. Whether
+    it is worth trying again later: brokers, or the topic, went away meanwhile."""
     left = {it: bounds for it, bounds in reader.unread.items() if bounds.first < bounds.end}
     if sum(bounds.end - bounds.first for bounds in left.values()) < MIN_RECORDS:
-        return
+        return False
     try:
         starts = {it: taker.next_offset(it) or bounds.first for it, bounds in left.items()}
         bulk = BulkReader(conf, reader.topic, starts)
     except BulkUnavailable as reason:
         log.info("the topic is not read in bulk: %s", reason)
-        return
+        return False
     reader.leave(left)
     for number in left:
         taker.let_go(number)
         _tell(reader, taker, number)
     try:
         with bulk:
-            _read(reader, bulk, {it: bounds.end for it, bounds in left.items()}, taker)
+            is_whole = _read(reader, bulk, {it: bounds.end for it, bounds in left.items()}, taker)
             if not taker.wants_no_more:
                 # Before brokers are asked for what follows, which all else that they are asked waits for.
                 taker.meanwhile()
     finally:
         reader.take_back(left)
+    return not is_whole
 
 
-def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Taker) -> None:
+def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Taker) -> bool:
+    """Whether all partitions ended, or no more is wanted."""
     log_id = reader.log_id
     heard_s = looked_s = time.monotonic()
     while ends and not bulk.is_over and not taker.wants_no_more:
@@ -83,11 +86,11 @@ def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Ta
             taker.meanwhile()
             if reader.log_id != log_id:
                 # What another log holds is not to be applied, and the reader begins with it by itself.
-                return
+                return False
         if packed is None or packed.run.partition not in ends:
             # What the client says of no partition counts for no more than nothing.
             if now_s - heard_s >= SILENT_S:
-                return
+                return False
             continue
         number = packed.run.partition
         is_at_end = packed.run.error == KafkaError._PARTITION_EOF
@@ -104,6 +107,7 @@ def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Ta
         if is_last or packed.run.error or not goes_on:
             del ends[number]
         heard_s = time.monotonic()
+    return not ends or taker.wants_no_more
 
 
 def _tell(reader: TopicReader, taker: Taker, partition: int) -> None:

@@ -7,6 +7,7 @@ out before. Whoever asks holds the lock for one partition at a time, so neither 
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -43,6 +44,9 @@ ADVANCE_S = 1.0
 GRACE_S = 5.0
 """How far event time stays behind the clock on the wall then: records on their way, brokers' clocks."""
 
+BULK_AGAIN_S = 5.0
+"""After what is read in bulk was broken off, for so long the rest is read record by record."""
+
 POLL_S = 0.5
 """How long one poll waits: the longest that a stop takes to be noticed."""
 
@@ -68,7 +72,7 @@ class ReaderLoop(BackgroundThread):
         """Since when reading does not work, on the steady clock; None while it does."""
         self._told_errors: set[type[SourceError]] = set()
         """What kinds of reasons were told since then."""
-        self._advance_at = 0.0
+        self._advance_at = self._bulk_at = 0.0
         self._standstill = StandstillDetector()
         self._event_clock = parts.event_clock
         self._lookahead = parts.lookahead
@@ -95,10 +99,8 @@ class ReaderLoop(BackgroundThread):
             if sharing is not None:
                 with suppress(Stopped):
                     share_catch_up(self._parts, sharing, self._latest_ms, self._take_piece, self._meanwhile)
-            if isinstance(self._reader, TopicReader) and not isinstance(self._reader, SharedTopicReader):
-                read_in_bulk(self._reader, self._parts.options.conf, self)
-                self._after_bulk()
             while not self._stop.is_set():
+                self._read_in_bulk()
                 self._step(POLL_S)
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
@@ -132,11 +134,17 @@ class ReaderLoop(BackgroundThread):
         """Whether this is to stop."""
         return self._stop.is_set()
 
-    def _after_bulk(self) -> None:
+    def _read_in_bulk(self) -> None:
+        """As the reading begins; and until the end was reached, again after an outage."""
+        reader = self._reader
+        if self.has_caught_up or time.monotonic() < self._bulk_at or not reader.healthy:
+            return
+        if not isinstance(reader, TopicReader) or isinstance(reader, SharedTopicReader):
+            return
+        is_to_be_tried_again = read_in_bulk(reader, self._parts.options.conf, self)
+        self._bulk_at = time.monotonic() + BULK_AGAIN_S if is_to_be_tried_again else math.inf
         for mirror in self._state.mirror.partitions.values():
             mirror.offsets.forget_index()
-        if not self._stop.is_set():
-            self._step(0.0)
 
     def _meanwhile(self) -> None:
         """Read what is not shared."""

@@ -133,7 +133,7 @@ def test_all_that_the_ordinary_reader_gives(broker: EmbeddedBroker, name: str) -
     kept = Keeping()
     with TopicReader(conf, topic=name) as reader:
         reader.connect()
-        read_in_bulk(reader, conf, kept)
+        assert not read_in_bulk(reader, conf, kept), "all was read"
         assert reader.caught_up
         assert reader.positions == positions
         assert kept.records == expected
@@ -263,7 +263,7 @@ def test_a_broker_that_goes_away_meanwhile(tmp_path: object, monkeypatch: pytest
         kept = Keeping(kill)
         with TopicReader(conf, topic=name, probe_interval_s=0.5) as reader:
             reader.connect()
-            read_in_bulk(reader, conf, kept)
+            assert read_in_bulk(reader, conf, kept), "it is to be tried again"
             back.join()
             records, notices = polled(reader)
     assert notices == []
@@ -281,7 +281,7 @@ def test_who_wants_no_more_is_given_no_more(broker: EmbeddedBroker, name: str) -
     kept._at_take = enough
     with TopicReader(conf, topic=name) as reader:
         reader.connect()
-        read_in_bulk(reader, conf, kept)
+        assert not read_in_bulk(reader, conf, kept)
         records, _ = polled(reader)
     assert kept.times == 4
     assert [it.offset for it in kept.records[0] + records[0]] == list(range(1_000))

@@ -36,7 +36,7 @@ from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.pipeline import ExportPipeline
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 from agent.persistence.snapshot.directory_store import DirectoryStore
-from agent.runtime import event_clock
+from agent.runtime import event_clock, reader_loop
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
 from agent.runtime.queries import AgentQueries
@@ -413,3 +413,28 @@ def test_whose_partitions_are_next_is_not_said_to_be_known(
     reader._given._on_revoked([4, 3], lost)
     assert caplog.messages == [f"partitions [3, 4] are {said}"]
     reader.close()
+
+
+def test_what_was_broken_off_is_read_in_bulk_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
+    loop, answers, asked = ReaderLoop(parts, lambda: None), [True, False], list[object]()
+
+    def read(reader: object, conf: object, taker: object) -> bool:
+        asked.append(taker)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(reader_loop, "read_in_bulk", read)
+    loop._read_in_bulk()
+    assert asked == [], "nobody answers yet"
+    parts.reader._is_connected = True  # type: ignore[union-attr]
+    for _ in range(3):
+        loop._read_in_bulk()
+    assert asked == [loop]
+    monkeypatch.setattr(reader_loop, "BULK_AGAIN_S", 0.0)
+    loop._bulk_at = 0.0
+    for _ in range(3):
+        loop._read_in_bulk()
+    assert asked == [loop, loop]
+    loop._bulk_at, loop.has_caught_up = 0.0, True
+    loop._read_in_bulk()
+    assert asked == [loop, loop]
