@@ -32,7 +32,6 @@ from typing import Any
 
 import confluent_kafka.cimpl
 
-from agent.common.memory import keep_freed_memory
 from agent.common.native import SEED, Client, unlocked_library
 from agent.common.threads import daemon_thread
 from agent.config.logins import login_of
@@ -55,8 +54,6 @@ METADATA_MS, POLL_MS = 2_000, 50
 SWITCH_S = 0.0002
 """How long a thread keeps the interpreter's lock from another that waits for it. By default 5 ms, for which the
 client would wait with each run."""
-
-KEPT_BYTES = 64 << 20
 
 FETCHING = {"fetch.wait.max.ms": "5", "max.partition.fetch.bytes": "2097152"}
 """Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
@@ -123,9 +120,8 @@ def _librdkafka() -> CDLL:
     return found
 
 
-class _Hurry:
-    """While anybody reads in bulk the threads of this process take turns as `SWITCH_S` says, and what is freed is
-    kept for what comes next."""
+class _QuickSwitches:
+    """While anybody reads in bulk the threads of this process take turns as `SWITCH_S` says."""
 
     def __init__(self) -> None:
         self._lock, self._readers, self._before_s = threading.Lock(), 0, 0.0
@@ -135,7 +131,6 @@ class _Hurry:
             if not self._readers:
                 self._before_s = sys.getswitchinterval()
                 sys.setswitchinterval(min(SWITCH_S, self._before_s))
-                keep_freed_memory(KEPT_BYTES)
             self._readers += 1
 
     def __exit__(self, *_: object) -> None:
@@ -143,10 +138,9 @@ class _Hurry:
             self._readers -= 1
             if not self._readers:
                 sys.setswitchinterval(self._before_s)
-                keep_freed_memory(None)
 
 
-_hurry = _Hurry()
+_quick_switches = _QuickSwitches()
 
 
 class BulkReader:
@@ -169,7 +163,7 @@ class BulkReader:
         self._thread = daemon_thread("bulk", self._run)
 
     def __enter__(self) -> BulkReader:
-        _hurry.__enter__()
+        _quick_switches.__enter__()
         self._thread.start()
         return self
 
@@ -179,7 +173,7 @@ class BulkReader:
         self._stop.set()
         self._thread.join()
         self._memory.close()
-        _hurry.__exit__()
+        _quick_switches.__exit__()
 
     @property
     def is_over(self) -> bool:

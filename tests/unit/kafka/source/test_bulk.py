@@ -41,7 +41,7 @@ def test_where_nobody_answers_nothing_comes_and_it_ends() -> None:
 
 def test_threads_take_turns_as_before_once_nobody_reads() -> None:
     before_s = sys.getswitchinterval()
-    first, second = bulk._Hurry(), bulk._hurry
+    first, second = bulk._QuickSwitches(), bulk._quick_switches
     with second:
         with first:
             pass
