@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from agent.common.logs import configure, set_level
-from agent.common.threads import daemon_thread
+from agent.common.threads import daemon_thread, take_quick_turns
 from agent.config.reload import Changes, Reloader, reloading
 from agent.config.settings import ClusterSettings, GroupSource, HttpSettings, KubernetesSettings, RunSettings
 from agent.config.values import OtlpEndpoint
@@ -60,6 +60,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
     Raises what `make_agent`, `make_watcher` and `Agent.start` raise, and before these `SourceMisconfigured` where it
     cannot listen, or not with that web-config file.
     """
+    take_quick_turns()
     settings = read()
     configure(settings.log.format, settings.log.level)
     for warning in settings.warnings:

@@ -20,6 +20,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
+from agent.common.threads import take_quick_turns
 from agent.common.workers import WorkerDied, Workers, WorkFailed, affordable_processes, usable_cores
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
@@ -213,6 +214,7 @@ def read_task(
     task: Task,
 ) -> list[PieceRead | None]:
     """What came of each piece of a task; None where nothing did."""
+    take_quick_turns()
     # What is wrong this process meets as well, and tells.
     logging.disable()
     recordings = RecentRecordings()

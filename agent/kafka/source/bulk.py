@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import sys
 import threading
 from collections.abc import Mapping
 from ctypes import (
@@ -51,9 +50,6 @@ BATCH_MESSAGES = 2_500
 """See `agent.kafka.source.topic.BATCH_RECORDS`."""
 
 METADATA_MS, POLL_MS = 2_000, 50
-SWITCH_S = 0.0002
-"""How long a thread keeps the interpreter's lock from another that waits for it. By default 5 ms, for which the
-client would wait with each run."""
 
 FETCHING = {"fetch.wait.max.ms": "5", "max.partition.fetch.bytes": "2097152"}
 """Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
@@ -120,29 +116,6 @@ def _librdkafka() -> CDLL:
     return found
 
 
-class _QuickSwitches:
-    """While anybody reads in bulk the threads of this process take turns as `SWITCH_S` says."""
-
-    def __init__(self) -> None:
-        self._lock, self._readers, self._before_s = threading.Lock(), 0, 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._readers:
-                self._before_s = sys.getswitchinterval()
-                sys.setswitchinterval(min(SWITCH_S, self._before_s))
-            self._readers += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._readers -= 1
-            if not self._readers:
-                sys.setswitchinterval(self._before_s)
-
-
-_quick_switches = _QuickSwitches()
-
-
 class BulkReader:
     """Reads partitions from offsets on, without an end of its own: whoever takes knows how far it is to go.
 
@@ -163,7 +136,6 @@ class BulkReader:
         self._thread = daemon_thread("bulk", self._run)
 
     def __enter__(self) -> BulkReader:
-        _quick_switches.__enter__()
         self._thread.start()
         return self
 
@@ -173,7 +145,6 @@ class BulkReader:
         self._stop.set()
         self._thread.join()
         self._memory.close()
-        _quick_switches.__exit__()
 
     @property
     def is_over(self) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from agent.kafka.source import bulk
-from agent.kafka.source.bulk import SWITCH_S, BulkReader, BulkUnavailable
+from agent.kafka.source.bulk import BulkReader, BulkUnavailable
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -37,16 +35,3 @@ def test_where_nobody_answers_nothing_comes_and_it_ends() -> None:
         assert reader.take(0.1) is None
         assert not reader.is_over
     assert reader.is_over
-
-
-def test_threads_take_turns_as_before_once_nobody_reads() -> None:
-    before_s = sys.getswitchinterval()
-    first, second = bulk._QuickSwitches(), bulk._quick_switches
-    with second:
-        with first:
-            pass
-        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.1)
-        second.__enter__()
-        second.__exit__()
-        assert sys.getswitchinterval() == pytest.approx(SWITCH_S, rel=0.1)
-    assert sys.getswitchinterval() == before_s
