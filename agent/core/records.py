@@ -79,7 +79,8 @@ class RecordBatch(Struct, frozen=True, dict=True):
     no control records and nothing of a transaction that was aborted or is still open: that is a source's
     work. Offsets may have gaps (compaction, markers).
 
-    A column is a list, or anything else that can be sliced and joined with `+` to another of its kind.
+    A column is a list, or anything else that can be sliced and joined with `+` to another of its kind. Those of a
+    packed run are never joined: what follows its last records is known as it comes.
 
     `leader_epochs` are those of the leaders that appended the records: they never fall, -1 where a record has none.
     Empty where the source knows none.

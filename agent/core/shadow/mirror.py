@@ -646,10 +646,7 @@ _SUMMING_UP = {
 
 
 _CLASSIC = b"\x00\x02"
-"""What keys of classic groups' records begin with."""
-
-_AFTER_COMMITS = b"\x00\x02"
-"""The keys of commits, of either type, come before it."""
+"""What keys of classic groups' records begin with. Keys of commits, of either type, come before it."""
 
 
 def _group_records(batch: RecordBatch) -> Sequence[int]:
@@ -659,7 +656,7 @@ def _group_records(batch: RecordBatch) -> Sequence[int]:
         return keys.others()
     try:
         # Nearly always all are commits, and then this is all that is done.
-        if max(keys, default=b"") < _AFTER_COMMITS:  # type: ignore[type-var, operator]  # a None among them is the TypeError
+        if max(keys, default=b"") < _CLASSIC:  # type: ignore[type-var, operator]  # a None among them is the TypeError
             return ()
     except TypeError:
         pass

@@ -41,7 +41,8 @@ from agent.kafka.source.client import consumer_properties
 log = logging.getLogger("kshadow")
 
 RUN_RECORDS, RUN_BYTES = 32_768, 1 << 22
-"""Of a partition a broker's answer has up to 2 MB, some 20,000 commits: a run is that."""
+"""Of a partition a broker's answer has up to 2 MB, some 20,000 commits: a run is that. It ends at 3 MB (`FULL` in
+commits.c), and one record more mostly fits in."""
 
 RUNS_AHEAD = 4
 """So many wait to be taken, of 4 MB each at most but for its last record; then the client's own queue fills."""
