@@ -55,12 +55,11 @@ class Run(Structure):
     ]
 
 
-_RUN, _INT64 = POINTER(Run), c_int64
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
-    "interface_number": (_INT64, []),
-    "run_new": (c_void_p, [_INT64, c_uint64]),
+    "interface_number": (c_int64, []),
+    "run_new": (c_void_p, [c_int64, c_uint64]),
     "run_free": (None, [c_void_p]),
-    "reader_new": (c_void_p, [POINTER(Client), c_void_p, _INT64, _INT64, c_uint64, c_uint64]),
+    "reader_new": (c_void_p, [POINTER(Client), c_void_p, c_int64, c_int64, c_uint64, c_uint64]),
     "reader_free": (None, [c_void_p]),
     "reader_next": (None, [c_void_p, c_void_p, c_int]),
     "index_new": (c_void_p, [c_uint64, c_uint64]),
@@ -69,8 +68,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "index_remove": (None, [c_void_p, ctypes.c_char_p, c_int32]),
     "index_untouch": (None, [c_void_p]),
     "index_put_known": (
-        _INT64,
-        [c_void_p, c_void_p, _INT64, _INT64, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(_INT64)],
+        c_int64,
+        [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_int64)],
     ),
 }
 
