@@ -316,6 +316,26 @@ def test_what_is_known_is_the_same_where_it_is_read_in_bulk(
     }
 
 
+def stopped_at(last: int, agent: Agent) -> int:
+    """Let an agent read in bulk, and stop it as it is given a run, the first being 1: how many it took."""
+    take, taken = ReaderLoop.take, list[int]()
+
+    def stopping(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
+        taken.append(batch.partition)
+        if len(taken) == last:
+            loop.request_stop()
+        return take(loop, batch, next_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReaderLoop, "take", stopping)
+        agent.start()
+        try:
+            until(lambda: not agent._loop._thread.is_alive(), 60)
+        finally:
+            agent.stop()
+    return len(taken)
+
+
 def test_a_stop_in_the_midst_of_reading_in_bulk(
     written: Written,
     alone: dict[str, Known],
@@ -327,23 +347,9 @@ def test_a_stop_in_the_midst_of_reading_in_bulk(
     """The next start goes on from what was kept; each event is told once."""
     one = known_record_by_record(written, alone, caplog)
     monkeypatch.setattr(bulk, "RUN_RECORDS", 500)
-    sink, take, taken = Kept(), ReaderLoop.take, list[int]()
+    sink = Kept()
     agent = agent_of(written, 1, sink, tmp_path)
-
-    def stopping(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
-        taken.append(batch.partition)
-        if len(taken) == 6:
-            loop.request_stop()
-        return take(loop, batch, next_ms)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ReaderLoop, "take", stopping)
-        agent.start()
-        try:
-            until(lambda: not agent._loop._thread.is_alive(), 60)
-        finally:
-            agent.stop()
-    assert len(taken) == 6
+    assert stopped_at(6, agent) == 6
     assert not agent.queries.has_caught_up
     first = {it: agent.state.position(it).next_offset for it in agent.state.partitions}
     assert 0 < sum(first.values()) < sum(written.ends.values()) / 2
@@ -370,19 +376,8 @@ def test_what_was_begun_while_others_read_is_gone_on_with_in_bulk(
     applied then."""
     one = known_record_by_record(written, alone, caplog)
     monkeypatch.setattr(bulk, "RUN_RECORDS", 500)
-    agent, take = agent_of(written, 1, Kept(), tmp_path), ReaderLoop.take
-
-    def stopping(loop: ReaderLoop, batch: RecordBatch, next_ms: Sequence[int]) -> bool:
-        loop.request_stop()
-        return take(loop, batch, next_ms)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ReaderLoop, "take", stopping)
-        agent.start()
-        try:
-            until(lambda: not agent._loop._thread.is_alive(), 60)
-        finally:
-            agent.stop()
+    agent = agent_of(written, 1, Kept(), tmp_path)
+    assert stopped_at(1, agent) == 1
     (begun,) = [it for it in agent.state.partitions if agent.state.position(it).next_offset]
     in_bulk.clear()
     held = list[int]()
