@@ -220,7 +220,7 @@ def subscription_changed(facts: RebalanceFacts) -> Explanation | None:
 
 def partitions_grew(facts: RebalanceFacts) -> Explanation | None:
     """A topic of the assignment has more partitions than before; not told while partitions were withheld."""
-    if facts.withheld_partitions:
+    if facts.withheld_partitions or not facts.before:
         return None
     before, after = _partition_counts(facts.before), _partition_counts(facts.after)
     topics = {

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from agent.core.inference.facts import CommitActivity, bounded_ms
 from agent.core.inference.parameters import PARAMETERS as P
-from agent.core.shadow.diff import owner_key, owners_by_partition
+from agent.core.shadow.diff import owner_key
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields
@@ -88,13 +88,13 @@ class CommitCadence:
     def _holds(self, holds: Mapping[Partition, PartitionOwnership]) -> None:
         self._partitions, self._ownerships = tuple(holds), tuple(holds.values())
 
-    def begin_generation(self, at_ms: int, members: Iterable[Member], group: str, offsets: CommittedOffsets) -> None:
-        """A generation of a group begins; `offsets` has what was committed so far."""
+    def begin_generation(
+        self, at_ms: int, held: Mapping[Partition, str], group: str, offsets: CommittedOffsets
+    ) -> None:
+        """A generation of a group begins; `held` has the `owner_key` of each partition, and `offsets` what was
+        committed so far."""
         counts = offsets.commit_counts(group)
         self.since_ms, self._counts = at_ms, counts
-        held = owners_by_partition(
-            {owner_key(member.member_id, member.instance_id): member.assignment for member in members}
-        )
         before_of, count_of = self._holds.get, counts.get
         fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {

@@ -15,11 +15,8 @@ from collections.abc import Mapping
 from agent.core.causes import Cause
 from agent.core.inference.facts import NO_COMMITS, CommitActivity, Departure, RebalanceFacts
 from agent.core.inference.parameters import PARAMETERS as P
-from agent.core.shadow.diff import owners_by_partition
+from agent.core.shadow.diff import Partition, owner_key
 from agent.core.shadow.views import Member
-
-Partition = tuple[str, int]
-
 
 MOST_STOPPED_MS = 1 << 53
 """No more is told: as much as a number of JSON holds to the millisecond. Times are strangers' too."""
@@ -31,6 +28,8 @@ def stopped_partition_ms(
     assigned_ms: int,
     idle_since: Mapping[Partition, int | None],
     *,
+    held_before: Mapping[Partition, str],
+    held_after: Mapping[Partition, str],
     cooperative: bool,
     departures: Mapping[str, Departure],
 ) -> int | None:
@@ -38,22 +37,20 @@ def stopped_partition_ms(
     that is gone nothing tells until when it worked: neither a commit nor how it went.
 
     `began_ms` is when the join phase began (None: not known), `assigned_ms` when the assignment arrived; `idle_since`
-    has the partitions that nobody owns already, and since when (None: not known). `departures` says of members
-    that are gone how they went.
+    has the partitions that nobody owns already, and since when (None: not known). `held_before` and `held_after` have
+    the `owner_key` of each partition; `departures` says of members that are gone how they went.
     """
     if not facts.after:
         return None
     gave_up = _gave_up(facts, facts.end_ms if began_ms is None else min(began_ms, facts.end_ms), departures)
     total = 0
-    before = _owners(facts.before)
-    replaced = {old.member_id: new.member_id for old, new in facts.replaced}
-    for partition, owner in _owners(facts.after).items():
-        old = before.get(partition)
+    for partition, owner in held_after.items():
+        old = held_before.get(partition)
         since: int | None
         if old is None:
             # What a member had that left with a migration has none either, and may be known by its topic's id alone.
             since = idle_since.get(partition, None if facts.migrated else assigned_ms)
-        elif cooperative and replaced.get(old, old) == owner:
+        elif cooperative and old == owner:
             continue
         else:
             since = gave_up[old]
@@ -64,8 +61,8 @@ def stopped_partition_ms(
 
 
 def _gave_up(facts: RebalanceFacts, began_ms: int, departures: Mapping[str, Departure]) -> dict[str, int | None]:
-    """When each member of the generation before stopped working, by member id (None: not known); the join phase began
-    at `began_ms`."""
+    """When each member of the generation before stopped working, by its `owner_key` (None: not known); the join phase
+    began at `began_ms`."""
     stayed = {new.member_id for _, new in facts.replaced} | set(facts.after)
     activity = {member_id: facts.activity.get(member_id, NO_COMMITS) for member_id in facts.before}
     # Those who stay work until they notice the rebalance; then they commit what they give up, if it moved.
@@ -77,8 +74,9 @@ def _gave_up(facts: RebalanceFacts, began_ms: int, departures: Mapping[str, Depa
     noticed_ms = min(began_ms + facts.notice_ms // 2, max(committed_ms.values(), default=facts.end_ms))
     out: dict[str, int | None] = {}
     for member_id, member in facts.before.items():
+        owner = owner_key(member_id, member.instance_id)
         if member_id in stayed:
-            out[member_id] = committed_ms.get(member_id, noticed_ms)
+            out[owner] = committed_ms.get(member_id, noticed_ms)
             continue
         gone = departures.get(member_id)
         cause = Cause.UNKNOWN_DEPARTURE if gone is None else gone.cause
@@ -90,7 +88,7 @@ def _gave_up(facts: RebalanceFacts, began_ms: int, departures: Mapping[str, Depa
             # What sets off the rebalance is dated by commits around it: that may be a heartbeat late.
             idle_ms += P.heartbeat_interval_ms
         # A member is removed when the join phase begins, or later.
-        out[member_id] = None if worked_ms is None else max(worked_ms, min(began_ms - idle_ms, noticed_ms))
+        out[owner] = None if worked_ms is None else max(worked_ms, min(began_ms - idle_ms, noticed_ms))
     return out
 
 
@@ -110,7 +108,3 @@ def _idle_ms(member: Member, cause: Cause) -> int:
         return 0
     session_ms, poll_ms = member.session_timeout_ms or 0, member.rebalance_timeout_ms or 0
     return session_ms if cause is Cause.SESSION_TIMEOUT else max(session_ms, poll_ms)
-
-
-def _owners(members: Mapping[str, Member]) -> dict[Partition, str]:
-    return owners_by_partition({member_id: member.assignment for member_id, member in members.items()})

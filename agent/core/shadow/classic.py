@@ -7,7 +7,7 @@ between two records, the log does not show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from copy import copy
 from functools import cache, lru_cache, partial
@@ -33,7 +33,14 @@ from agent.core.protocol.library_recognition import (
 from agent.core.protocol.states import GroupState, GroupType, can_reach, resting_state
 from agent.core.record_time import TOLERANCE_MS
 from agent.core.shadow.anomalies import AnomalyLog
-from agent.core.shadow.diff import MemberChanges, assignment_diff, member_changes, owner_key, owners_by_partition
+from agent.core.shadow.diff import (
+    AssignmentDiff,
+    MemberChanges,
+    Partition,
+    assignment_diff,
+    held_partitions,
+    member_changes,
+)
 from agent.core.shadow.fairness import fairness
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.transitions import (
@@ -232,14 +239,15 @@ class ClassicGroup:
         self.leader = value.leader if leads is None else leads.member_id
         self.state_since_ms = _state_since_ms(value, at, may_be_old=previous in (None, value.generation))
         changes = member_changes(old, self.members)
+        held, holds = held_partitions(old.values()), held_partitions(self.members.values())
         if previous is not None and value.generation == previous:
-            return self._same_generation(old, changes, at)
+            return self._same_generation(old, changes, assignment_diff(held, holds), at)
         if value.generation == 0 and not self.members and not old:
             return []
         out = self._next_generation(
-            previous, old, joined_ms, leader, assignor, changes, value, at, offsets, coordinator_change
+            previous, old, held, holds, joined_ms, leader, assignor, changes, value, at, offsets, coordinator_change
         )
-        self.pace.begin_generation(at.timestamp_ms, self.members.values(), self.name, offsets)
+        self.pace.begin_generation(at.timestamp_ms, holds, self.name, offsets)
         if _may_commit_unmoved(self.members):
             offsets.moved.follow(self.name)
         else:
@@ -269,6 +277,8 @@ class ClassicGroup:
         self,
         previous: int | None,
         old: Mapping[str, Member],
+        held: Mapping[Partition, str],
+        holds: Mapping[Partition, str],
         joined_ms: int,
         leader: str | None,
         assignor: str | None,
@@ -318,7 +328,7 @@ class ClassicGroup:
             joined_ms=None if since_ms is None else min(bounded_ms(joined_ms), since_ms),
             end_ms=end_ms,
             leader=leader,
-            withheld_partitions=0 if self._still_waits(old) else len(self._withheld),
+            withheld_partitions=0 if self._still_waits(held, holds) else len(self._withheld),
             skipped_generations=skipped,
             migrated=self._migrated,
             cooperative=cooperative,
@@ -347,11 +357,15 @@ class ClassicGroup:
                 at.timestamp_ms,
                 idle_since,
                 cooperative=cooperative,
+                held_before=held,
+                held_after=holds,
                 departures=inferred.departures,
             )
         self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old and not is_first_seen
-        self._withheld = self._newly_withheld(old, changes, value, at, offsets) if cooperative else _NOTHING
+        self._withheld = (
+            self._newly_withheld(held.keys(), holds.keys(), changes, value, at, offsets) if cooperative else _NOTHING
+        )
         who = (at, self.name, self.group_type)
         out: list[Transition] = [
             Rebalanced(
@@ -370,7 +384,7 @@ class ClassicGroup:
         out += [MemberLeft(*who, generation, member, inferred.departures.get(member.member_id)) for member in left]
         out += [StaticMemberReplaced(*who, generation, before, after) for before, after in changes.replaced]
         out += [MemberJoined(*who, generation, member) for member in changes.joined]
-        change = assignment_diff(_by_owner(old), _by_owner(self.members))
+        change = assignment_diff(held, holds)
         if change.gained or change.lost:
             out.append(AssignmentChanged(*who, generation, *change, self._imbalance()))
         if not self.members and (old or previous is None):
@@ -399,34 +413,33 @@ class ClassicGroup:
 
     def _newly_withheld(
         self,
-        old: Mapping[str, Member],
+        held: Set[Partition],
+        holds: Set[Partition],
         changes: MemberChanges,
         value: GroupMetadataValue,
         at: LogPosition,
         offsets: CommittedOffsets,
-    ) -> dict[tuple[str, int], int]:
+    ) -> dict[Partition, int]:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
         one member before the next gives them to another. What that gives to nobody is of a topic that was deleted;
         or, if it is committed, or the group commits nothing, its owner had missed the round before, and there is
         one more. Of Connect it is of a connector that was deleted, unless the leader holds tasks back."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
-        held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         is_connect = self.group_type is GroupType.CONNECT
         may_wait = _holds_tasks_back(value) if is_connect else any(changes) or not self._commits(offsets)
         known = self._withheld if len(self._withheld) <= MOST_WITHHELD else _NOTHING
         waits = {it for it in known if may_wait or offsets.commit(self.name, *it) is not None}
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)
-            for partition in (held.keys() | waits) - holds.keys()
+            for partition in (held | waits) - holds
             if is_connect or partition[0] in wanted
         }
 
-    def _still_waits(self, old: Mapping[str, Member]) -> bool:
+    def _still_waits(self, held: Mapping[Partition, str], holds: Mapping[Partition, str]) -> bool:
         """Whether Connect's leader goes on holding back all that it held back, and assigns something else: then it is
         that which this round was for, as a connector that was made or deleted."""
         if self.group_type is not GroupType.CONNECT or not self._withheld:
             return False
-        held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
         return held != holds and self._withheld.keys().isdisjoint(holds)
 
     def _idle_since_migration(self) -> dict[tuple[str, int], int | None]:
@@ -440,10 +453,9 @@ class ClassicGroup:
         return out
 
     def _same_generation(
-        self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition
+        self, old: Mapping[str, Member], changes: MemberChanges, change: AssignmentDiff, at: LogPosition
     ) -> list[Transition]:
         who = (at, self.name, self.group_type)
-        change = assignment_diff(_by_owner(old), _by_owner(self.members))
         is_moved = bool(change.gained or change.lost)
         was = resting_state(len(old))
         if not can_reach(was, self.state, 0):
@@ -697,7 +709,3 @@ def _may_commit_unmoved(members: Mapping[str, Member]) -> bool:
 
 def _held_topics(members: Mapping[str, Member]) -> set[str]:
     return {topic for member in members.values() for topic, partitions in member.assignment.items() if partitions}
-
-
-def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:
-    return {owner_key(member.member_id, member.instance_id): member.assignment for member in members.values()}

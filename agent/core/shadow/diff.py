@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 from operator import ne
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from agent.core.shadow.views import Member
 
 Assignment = Mapping[str, tuple[int, ...]]
+Partition = tuple[str, int]
 
 
 class MemberChanges(NamedTuple):
@@ -46,17 +47,16 @@ class AssignmentDiff(NamedTuple):
     lost: int
 
 
-def assignment_diff(old: Mapping[str, Assignment], new: Mapping[str, Assignment]) -> AssignmentDiff:
-    """Compare two assignments, each by owner. An owner is whatever stays the same for one member."""
-    before, after = owners_by_partition(old), owners_by_partition(new)
+def assignment_diff(before: Mapping[Partition, str], after: Mapping[Partition, str]) -> AssignmentDiff:
+    """Compare two assignments, each partition's owner in each. An owner is whatever stays the same for one member."""
     # Groups of some 100,000 partitions are seen, and whoever asks waits meanwhile: so it runs in C.
     gained = sum(map(ne, map(before.get, after), after.values()))
     return AssignmentDiff(len(after), gained, len(before.keys() - after.keys()))
 
 
-def owners_by_partition(assignments: Mapping[str, Assignment]) -> dict[tuple[str, int], str]:
+def owners_by_partition(assignments: Mapping[str, Assignment]) -> dict[Partition, str]:
     """Each assigned partition's owner, from each owner's assignment."""
-    out: dict[tuple[str, int], str] = {}
+    out: dict[Partition, str] = {}
     for owner, assignment in assignments.items():
         for topic, partitions in assignment.items():
             out.update(zip(zip(repeat(topic), partitions), repeat(owner)))
@@ -67,3 +67,8 @@ def owner_key(member_id: str, instance_id: str | None) -> str:
     """What stays the same for one member: its static id if it has one, else its member id."""
     # A member id ends in a UUID, so a static id cannot be taken for one; the prefix makes sure of it.
     return member_id if instance_id is None else f"instance:{instance_id}"
+
+
+def held_partitions(members: Iterable[Member]) -> dict[Partition, str]:
+    """The `owner_key` of each partition that one of them has."""
+    return owners_by_partition({owner_key(it.member_id, it.instance_id): it.assignment for it in members})

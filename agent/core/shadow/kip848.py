@@ -454,7 +454,7 @@ class EpochGroup:
             self._pending.left += [member for member_id, member in self._before.items() if member_id not in stayed]
             self._before = stayed
             if self._migrated:
-                self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
+                self._pace.begin_generation(at.timestamp_ms, {}, self.name, offsets)
             return []
         if previous is not None and epoch < previous:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
@@ -483,7 +483,7 @@ class EpochGroup:
             newly_initialized=self._take_newly_initialized(),
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
-        self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
+        self._pace.begin_generation(at.timestamp_ms, {}, self.name, offsets)
         self.rebalances += 1
         who = (at, self.name, self.group_type)
         protocol, members = self.protocol, len(self.records)

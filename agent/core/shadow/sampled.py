@@ -32,7 +32,7 @@ from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import recognize_by_client_id, recognize_kip848, recognize_streams
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.anomalies import AnomalyLog
-from agent.core.shadow.diff import assignment_diff, member_changes, owner_key
+from agent.core.shadow.diff import assignment_diff, member_changes, owner_key, owners_by_partition
 from agent.core.shadow.fairness import fairness, target_or_assignment
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.transitions import (
@@ -268,7 +268,7 @@ class SampledGroup:
         for sighting in () if found is None else found.left:
             member = sighting.member
             before.setdefault(owner_key(member.member_id, member.instance_id), target_or_assignment(member))
-        change = assignment_diff(before, after)
+        change = assignment_diff(owners_by_partition(before), owners_by_partition(after))
         is_moved = bool(change.gained or change.lost)
         who = (at, self.name, self.group_type)
         out: list[Transition] = []
