@@ -138,6 +138,13 @@ class PackedColumn(Sequence[bytes | None]):
             for at, length in zip(starts, lengths, strict=True)
         ]
 
+    def at(self, indexes: Sequence[int]) -> list[bytes | None]:
+        """Those at these indexes, which ascend."""
+        if indexes and indexes[-1] - indexes[0] == len(indexes) - 1:
+            return self.some(indexes[0], indexes[-1] + 1)
+        first = self._rows.start
+        return [self._at(first + index) for index in indexes]
+
     def others(self) -> list[int]:
         """Of keys: the indexes of those that are of no commits, by their second byte."""
         run, rows = self.packed.run, self._rows
@@ -152,7 +159,7 @@ class KeyIndex:
         lib = library()
         assert lib is not None, "who has no compiled part packs nothing"
         self._add, self._remove, self._put_known = lib.index_add, lib.index_remove, lib.index_put_known
-        self._untouch = lib.index_untouch
+        self._number_new, self._untouch = lib.index_number_new, lib.index_untouch
         self._drop, self._address = lib.index_free, lib.index_new(*SEED)
         if self._address is None:
             raise MemoryError("no memory for keys")
@@ -167,6 +174,23 @@ class KeyIndex:
         """Number a key that has no number. Raises `MemoryError`."""
         if not self._add(self._address, key, len(key), number):
             raise MemoryError("no memory for keys")
+
+    def number_new(self, keys: PackedColumn, start: int, stop: int, numbers: array[int]) -> Sequence[int]:
+        """Number the keys of plain commits that have no number, from index `start` on, up to the first record that is
+        something else, or `stop`: with `numbers`, in their order. Their indexes. Raises `MemoryError`."""
+        rows = array("i", bytes(4 * (stop - start)))
+        first = keys.first
+        count = self._number_new(
+            self._address,
+            keys.packed.address,
+            first + start,
+            first + stop,
+            numbers.buffer_info()[0],
+            rows.buffer_info()[0],
+        )
+        if count < 0:
+            raise MemoryError("no memory for keys")
+        return [row - first for row in rows[:count]]
 
     def remove(self, key: bytes) -> None:
         """It has none any more."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("commits.so")
-INTERFACE = 1
+INTERFACE = 2
 """As in commits.c. One of an older source, which an editable installation may have, is not used."""
 
 
@@ -67,6 +67,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "index_add": (c_int, [c_void_p, ctypes.c_char_p, c_int32, c_int32]),
     "index_remove": (None, [c_void_p, ctypes.c_char_p, c_int32]),
     "index_untouch": (None, [c_void_p]),
+    "index_number_new": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
     "index_put_known": (
         c_int64,
         [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_int64)],

@@ -99,7 +99,7 @@ static uint64_t hash_of(const uint64_t seed[2], const uint8_t *key, size_t lengt
 /* Runs. */
 
 /* Raised with each change of what callers see, who ask for it before they call anything else. */
-EXPORT int64_t interface_number(void) { return 1; }
+EXPORT int64_t interface_number(void) { return 2; }
 
 EXPORT void run_free(run *it) {
     if (it == NULL) return;
@@ -325,8 +325,7 @@ static int grow(key_index *it) {
     return 1;
 }
 
-/* Number a key that has none; 0 where there is no memory for it. */
-EXPORT int index_add(key_index *it, const uint8_t *key, int32_t length, int32_t number) {
+static int add(key_index *it, uint64_t hash, const uint8_t *key, int32_t length, int32_t number) {
     if ((it->taken + 1) * 3 > it->size * 2 && !grow(it)) return 0;
     if (it->used + length > it->room) {
         uint64_t room = (it->used + length) * 2;
@@ -341,12 +340,17 @@ EXPORT int index_add(key_index *it, const uint8_t *key, int32_t length, int32_t 
         it->touched = touched, it->numbers = numbers;
     }
     it->touched[number] = 0; /* it may have been another key's */
-    uint64_t hash = hash_of(it->seed, key, length), at = hash & (it->size - 1);
+    uint64_t at = hash & (it->size - 1);
     while (it->entries[at].number != FREE) at = (at + 1) & (it->size - 1);
     memcpy(it->data + it->used, key, length);
     it->entries[at] = (entry){hash, it->used, length, number};
     it->used += length, it->taken++, it->live++;
     return 1;
+}
+
+/* Number a key that has none; 0 where there is no memory for it. */
+EXPORT int index_add(key_index *it, const uint8_t *key, int32_t length, int32_t number) {
+    return add(it, hash_of(it->seed, key, length), key, length, number);
 }
 
 EXPORT void index_remove(key_index *it, const uint8_t *key, int32_t length) {
@@ -371,21 +375,38 @@ static int has_fixed_layout(const uint8_t *value, int32_t length) {
     return value[1] == 4 && value[14] == 1 && value[23] == 0;
 }
 
+static int is_plain(const run *of, int64_t at) {
+    int32_t length = of->value_lengths[at];
+    return of->key_lengths[at] >= 0 && length >= 0 && has_fixed_layout(of->data + of->values[at], length);
+}
+
+/* Number the keys of plain commits that have no number, from record `start` on, up to the first that is something
+ * else: with `numbers`, in their order. How many they are, and in `rows` which records; -1 without memory. */
+EXPORT int64_t index_number_new(key_index *it, const run *of, int64_t start, int64_t stop, const int32_t *numbers,
+                                int32_t *rows) {
+    int64_t count = 0;
+    for (int64_t row = start; row < stop && is_plain(of, row); row++) {
+        const uint8_t *key = of->data + of->keys[row];
+        int32_t length = of->key_lengths[row];
+        if (find(it, of->hashes[row], key, length) != NULL) continue;
+        if (!add(it, of->hashes[row], key, length, numbers[count])) return -1;
+        rows[count++] = (int32_t)row;
+    }
+    return count;
+}
+
 /* Replace values of known positions, from record `start` on, up to the first that is no such commit: how many there
  * are. `numbers` gets theirs, and `first` those that were not told yet, in the order they came: `*count` of them. */
 EXPORT int64_t index_put_known(key_index *it, const run *of, int64_t start, int64_t stop, uint8_t *block,
                                int64_t *counts, int32_t *numbers, int32_t *first, int64_t *count) {
     int64_t at = start, told = 0;
     for (; at < stop; at++) {
-        int32_t key_length = of->key_lengths[at], length = of->value_lengths[at];
-        if (key_length < 0 || length < 0) break;
-        const uint8_t *value = of->data + of->values[at];
-        if (!has_fixed_layout(value, length)) break;
-        const entry *found = find(it, of->hashes[at], of->data + of->keys[at], key_length);
+        if (!is_plain(of, at)) break;
+        const entry *found = find(it, of->hashes[at], of->data + of->keys[at], of->key_lengths[at]);
         if (found == NULL) break;
-        int32_t number = found->number;
+        int32_t number = found->number, length = of->value_lengths[at];
         uint8_t *place = block + (int64_t)number * LONG;
-        memcpy(place, value, length);
+        memcpy(place, of->data + of->values[at], length);
         if (length < LONG) memset(place + length, 0, LONG - length);
         counts[number]++;
         numbers[at - start] = number;

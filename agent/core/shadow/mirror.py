@@ -53,8 +53,9 @@ MAX_REJECTS = 100
 MIN_KNOWN_COMMITS = 256
 """Commits of known positions in a row, before the rest of a batch is tried as a whole again."""
 
-NEW_AT_ONCE = 32
-"""Of packed commits, whose positions are given numbers before the commits are put."""
+NEW_AT_ONCE = 1_024
+"""Of packed commits, whose positions are given numbers before the commits are put: that many at most, and few at
+first, since what follows may be of a group that is not known yet."""
 
 MAX_NAMES = 50_000
 """Topics of which a partition keeps the names: those that its records have shown last. Ids are never used again, so
@@ -245,26 +246,20 @@ class PartitionMirror:
         some = 1  # it may be the record of a group
         while index < stop and self._number_new(keys, values, index, min(index + some, stop)):
             index = self.offsets.put_packed(keys, values, index, stop)
-            some = NEW_AT_ONCE
+            some = min(some * 4, NEW_AT_ONCE)
         return index
 
     def _number_new(self, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> bool:
         """Give the positions of plain commits from index `start` on their numbers, so that they can be put; whether
         the first one is one."""
-        is_first = True
-        for key, value in zip(keys.some(start, stop), values.some(start, stop), strict=True):
-            if value is None or not has_fixed_layout(value):
-                break
-            if key not in self.offsets:
-                read = read_commit_slot(key)
-                if key is None or read is None or read[0] not in self.groups:
-                    break
-                group, slot = read
-                self.offsets.add(key, group, slot)
-                if (topic_id := fixed_topic_id(value)) is not None:
-                    self._learn_name(topic_id, slot[0])
-            is_first = False
-        return not is_first
+        new, slots = self.offsets.number_packed(keys, start, stop, self.groups)
+        learned = None
+        for (topic, _), value in zip(slots, values.at(new), strict=True):
+            topic_id = fixed_topic_id(cast(bytes, value))
+            if topic_id is not None and (topic_id, topic) != learned:
+                self._learn_name(topic_id, topic)
+                learned = topic_id, topic
+        return bool(slots)
 
     def _note_leader(self, batch: RecordBatch, start: int, stop: int) -> int:
         """Note who leads the partition as of index `start`; the index of the first record behind that another leader

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, ClassVar, NamedTuple
@@ -189,6 +189,29 @@ class CommittedOffsets:
             self._fresh.update(dict.fromkeys(touched))
         return start + count
 
+    def number_packed(
+        self, keys: PackedColumn, start: int, stop: int, groups: Container[str]
+    ) -> tuple[Sequence[int], list[Slot]]:
+        """Give positions of plain commits from index `start` on their numbers, under which they are put next, up to
+        the first record that is something else or of none of these groups, or `stop`: the indexes of those that were
+        new, and their topics and partitions."""
+        if self._index is None:
+            self._index = KeyIndex(self._numbers.items())
+        free, known = self._free[: start - stop - 1 : -1], len(self._values)
+        numbers = array("i", [*free, *range(known, known + stop - start - len(free))])
+        new = self._index.number_new(keys, start, stop, numbers)
+        raw_keys, slots = keys.at(new), list[Slot]()
+        for raw_key in raw_keys:
+            read = read_commit_slot(raw_key)
+            if read is None or read[0] not in groups:
+                break
+            group, slot = read
+            self._numbers[raw_key] = self._place(group, slot)  # type: ignore[index]  # what was read is there
+            slots.append(slot)
+        for raw_key in raw_keys[len(slots) :]:
+            self._index.remove(raw_key)  # type: ignore[arg-type]  # only what is there has a number
+        return new[: len(slots)], slots
+
     def forget_index(self) -> None:
         """No more packed commits come for now."""
         self._index = None
@@ -229,6 +252,12 @@ class CommittedOffsets:
 
     def add(self, raw_key: bytes, group: str, slot: Slot) -> int:
         """Give a position its number, under which its commit is put next."""
+        number = self._numbers[raw_key] = self._place(group, slot)
+        if self._index is not None:
+            self._index.add(raw_key, number)
+        return number
+
+    def _place(self, group: str, slot: Slot) -> int:
         numbers = self._groups.get(group)
         if numbers is None:
             numbers = self._groups[group] = array("i")
@@ -247,9 +276,6 @@ class CommittedOffsets:
             self._counts.append(0)
             self._group_of.append(group)
             self._slot_of.append(slot)
-        self._numbers[raw_key] = number
-        if self._index is not None:
-            self._index.add(raw_key, number)
         numbers.append(number)
         self.version += 1
         return number
