@@ -153,11 +153,11 @@ class ClusterState:
         start, end = 0, len(run)
         with answers:
             mirror = self.mirror.partition(run.partition)
-        for index in mirror.costly_records(run) if mirror.has_forks else ():
+        for index, may_be_large in mirror.costly_records(run) if mirror.has_forks else ():
             # How large its group is, those before it say.
             if start < index:
                 out += self._replay_part(run, start, index, context, answers)
-            group = mirror.large_group(run.keys[index], run.values[index])
+            group = mirror.large_group(run.keys[index], run.values[index]) if may_be_large else None
             if group is not None:
                 record = run.part(index, index + 1)
                 out += self._replay_aside(record, _context(run, index + 1, context), group, answers)

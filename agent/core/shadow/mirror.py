@@ -66,13 +66,13 @@ LARGE_BYTES = 8_192
 
 SMALL_AT_ONCE = 16
 """At most so many records of groups that are not large, which mostly take 0.4 ms each, and together no more than one
-large group has of anything."""
+large group has of anything, as far as that is known before they are decoded."""
 
 POSITIONS_AS_ONE = 40
 """Committed offsets, at which a record of the group looks: 0.5 µs each."""
 
-LEAST_BYTES = 3
-"""That a topic takes in a record; each partition and member takes more."""
+LEAST_BYTES, COMMON_BYTES = 3, 16
+"""That a topic takes in a record, where each partition and member takes more; and what each of them mostly takes."""
 
 LARGE_GROUP = 500
 """Members, topics and partitions: a record of all of it takes 2 to 20 µs for a partition, 100 for a member."""
@@ -333,17 +333,17 @@ class PartitionMirror:
 
     has_forks: ClassVar = True
 
-    def costly_records(self, batch: RecordBatch) -> list[int]:
+    def costly_records(self, batch: RecordBatch) -> list[tuple[int, bool]]:
         """The indexes of a batch's records before which others may have their turn: those that take long to apply if
-        their groups are large by then, or that are long, and of the other group records so many that together they
-        take no longer."""
+        their groups are large by then, or that are long (True), and of the other group records so many that together
+        they take about as long (False)."""
         keys, values = batch.keys, batch.values
-        out, together, least = list[int](), 0, LARGE_GROUP // SMALL_AT_ONCE
+        out, together, least = list[tuple[int, bool]](), 0, LARGE_GROUP // SMALL_AT_ONCE
         sizes, parts = dict[bytes, int](), set[bytes]()
         for index in _group_records(batch):
             key, value_bytes = cast(bytes, keys[index]), len(values[index] or b"")
             is_costly = key[:2] in _SUMMING_UP or value_bytes > LARGE_BYTES
-            size = value_bytes // LEAST_BYTES
+            weight = max(value_bytes // COMMON_BYTES, least)
             if key[:2] != _CLASSIC:
                 # Each is of a part of its group, which is a classic one afterwards if it migrates.
                 parts.add(key[2 : 4 + int.from_bytes(key[2:4])])
@@ -352,25 +352,25 @@ class PartitionMirror:
                 known = sizes.get(key)
                 if known is None:
                     known = self._size_by_key(key)
-                sizes[key] = size = max(known, size)
+                sizes[key] = size = max(known, value_bytes // LEAST_BYTES)
                 is_costly = size > LARGE_GROUP or value_bytes > LARGE_BYTES
-            together += max(size, least)
+                weight = max(known, weight)
+            together += weight
             if is_costly or together > LARGE_GROUP:
-                out.append(index)
-                together = 0 if is_costly else max(size, least)
+                out.append((index, is_costly))
+                together = 0 if is_costly else weight
         return out
 
     def _size_by_key(self, key: bytes) -> int:
         """Of a classic group, by the key of its record."""
-        match decode(key, None):
-            case Tombstone(key=GroupMetadataKey(group=name)):
-                groups = (self.groups.get(name), self._leaving.get(name))
-                positions = self.offsets.count(name) // POSITIONS_AS_ONE
-                return positions + sum(it.size for it in groups if it is not None)
-        return 0
+        name = key[_NAME_AT:].decode(errors="replace")  # of a key that is none there is no group
+        groups = (self.groups.get(name), self._leaving.get(name))
+        positions = self.offsets.count(name) // POSITIONS_AS_ONE
+        return positions + sum(it.size for it in groups if it is not None)
 
     def large_group(self, key: bytes | None, value: bytes | None) -> str | None:
-        """The group of one of `costly_records`, if its record takes long to apply: it is long, or the group large."""
+        """The group of one of the `costly_records` that may take long to apply, if it does: it is long, or the group
+        large."""
         match decode(key, None):
             case Tombstone(key=GroupMetadataKey(group=name)):
                 pass
@@ -640,8 +640,9 @@ _SUMMING_UP = {
 """The keys, in their first two bytes, of records at which all of a group is looked at."""
 
 
-_CLASSIC = b"\x00\x02"
-"""What keys of classic groups' records begin with. Keys of commits, of either type, come before it."""
+_CLASSIC, _NAME_AT = b"\x00\x02", 4
+"""What keys of classic groups' records begin with, and where the name is. Keys of commits, of either type, come
+before it."""
 
 
 def _group_records(batch: RecordBatch) -> Sequence[int]:
