@@ -265,7 +265,7 @@ def _read(reader: TopicReader, conf: Mapping[str, str], reading: Mapping[int, Pi
     """Read until all pieces have ended; False where the log was made anew meanwhile."""
     read_in_bulk(reader, conf, _InBulk(reading))
     positions, deadline = reader.positions, time.monotonic() + SILENT_S
-    while any(not it.has_ended for it in reading.values()):
+    while _are_left(reader, reading):
         for run in reader.poll(POLL_S):
             reading[run.partition].take(run)
         for notice in reader.take_notices():
@@ -273,16 +273,21 @@ def _read(reader: TopicReader, conf: Mapping[str, str], reading: Mapping[int, Pi
                 return False
             if isinstance(notice, PassedOver | OffsetReset):
                 reading[notice.partition].end()
-        reached = reader.caught_up_partitions
         before, positions = positions, reader.positions
-        for number, it in reading.items():
-            if reached[number] or positions[number] >= it.piece.end:
-                it.end()
         if before != positions:
             deadline = time.monotonic() + SILENT_S
         elif isinstance(reader.last_error, SourceDenied) or time.monotonic() >= deadline:
             break
     return True
+
+
+def _are_left(reader: TopicReader, reading: Mapping[int, PieceReading]) -> bool:
+    """Whether any piece has not ended, as those have that are read to their ends: by now, or in bulk."""
+    reached, positions = reader.caught_up_partitions, reader.positions
+    for number, it in reading.items():
+        if reached[number] or positions[number] >= it.piece.end:
+            it.end()
+    return any(not it.has_ended for it in reading.values())
 
 
 class PieceReading:
