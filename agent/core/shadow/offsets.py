@@ -195,11 +195,11 @@ class CommittedOffsets:
         """Give positions of plain commits from index `start` on their numbers, under which they are put next, up to
         the first record that is something else or of none of these groups, or `stop`: the indexes of those that were
         new, and their topics and partitions."""
-        if self._index is None:
-            self._index = KeyIndex(self._numbers.items())
+        # What fails in between leaves keys in it that have no place in the table.
+        index, self._index = self._index or KeyIndex(self._numbers.items()), None
         free, known = self._free[: start - stop - 1 : -1], len(self._values)
         numbers = array("i", [*free, *range(known, known + stop - start - len(free))])
-        new = self._index.number_new(keys, start, stop, numbers)
+        new = index.number_new(keys, start, stop, numbers)
         raw_keys, slots = keys.at(new), list[Slot]()
         for raw_key in raw_keys:
             read = read_commit_slot(raw_key)
@@ -209,7 +209,8 @@ class CommittedOffsets:
             self._numbers[raw_key] = self._place(group, slot)  # type: ignore[index]  # what was read is there
             slots.append(slot)
         for raw_key in raw_keys[len(slots) :]:
-            self._index.remove(raw_key)  # type: ignore[arg-type]  # only what is there has a number
+            index.remove(raw_key)  # type: ignore[arg-type]  # only what is there has a number
+        self._index = index
         return new[: len(slots)], slots
 
     def forget_index(self) -> None:

@@ -127,9 +127,9 @@ class CommitTable(CommitBlock):
             self.grow()
             self.put(number, value)
 
-    def grow(self, by: int = 1) -> None:
-        """One number more, or so many, whose values are put there next."""
-        self._block += _EMPTY * by
+    def grow(self) -> None:
+        """One number more, whose value is put there next."""
+        self._block += _EMPTY
 
     def put(self, number: int, value: bytes, *, is_fixed: bool = False) -> None:
         """Replace the value under a number. `is_fixed`: it is known to have a fixed layout."""

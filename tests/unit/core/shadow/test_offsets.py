@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.records import RawRecord
+from agent.core.shadow import offsets
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID
 from tests import examples
 from tests.unit.core.packing import packed
-from tests.unit.core.shadow.build import commit, run_of, topic_id, uncommit
+from tests.unit.core.shadow.build import commit, new_group, run_of, topic_id, uncommit
 from tests.unit.core.shadow.test_properties import everything
 
 GROUPS = ("one", "two")
@@ -123,3 +125,27 @@ def test_packed_commits_leave_what_others_do(batches: list[list[tuple[str, int, 
     assert everything(in_blocks) == everything(plain)
     assert in_blocks.offsets._values.memory == plain.offsets._values.memory
     assert in_blocks.offsets._fresh == plain.offsets._fresh
+
+
+def test_what_fails_as_positions_are_numbered_leaves_no_number_without_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compiled code would put values behind the end of the table."""
+    pairs = [new_group("g"), *(commit(partition=it, group="g") for it in range(4))]
+    records = [RawRecord(0, at, at, *pair) for at, pair in enumerate(pairs)]
+    plain, mirror = PartitionMirror(0), PartitionMirror(0)
+    plain.replay_batch(run_of(records))
+    read = offsets.read_commit_slot
+
+    def fail(key: bytes) -> object:
+        if key == records[3].key:
+            raise MemoryError
+        return read(key)
+
+    monkeypatch.setattr(offsets, "read_commit_slot", fail)
+    with pytest.raises(MemoryError):
+        mirror.replay_batch(packed(records))
+    monkeypatch.undo()
+    assert len(mirror.offsets) < 4
+    mirror.replay_batch(packed(records[2:]))
+    assert everything(mirror)["offsets"] == everything(plain)["offsets"]
