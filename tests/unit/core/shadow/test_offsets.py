@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,12 +13,13 @@ from agent.core.records import RawRecord
 from agent.core.shadow import offsets
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.transitions import Transition
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID
 from tests import examples
 from tests.unit.core.packing import packed
 from tests.unit.core.shadow.build import commit, new_group, run_of, topic_id, uncommit
-from tests.unit.core.shadow.test_properties import everything
+from tests.unit.core.shadow.test_properties import everything, one_by_one
 
 GROUPS = ("one", "two")
 PLACES = st.tuples(st.sampled_from(GROUPS), st.sampled_from(["a", "b"]), st.integers(0, 3))
@@ -149,3 +153,47 @@ def test_what_fails_as_positions_are_numbered_leaves_no_number_without_a_place(
     assert len(mirror.offsets) < 4
     mirror.replay_batch(packed(records[2:]))
     assert everything(mirror)["offsets"] == everything(plain)["offsets"]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_packed_new_positions_are_numbered_as_others_are(seed: int) -> None:
+    """Of groups that are known, and not, in the midst; names in the order in which they were shown last."""
+    play = Random(seed)
+    pairs, unknown = [new_group("g0"), new_group("g1")], 2
+    while len(pairs) < 200:
+        group, topic, partition = f"g{play.randrange(unknown)}", play.choice("tu"), play.randrange(99)
+        what = play.choice(["id"] * 20 + ["another id", "no id", "note", "of type 0", "of a new group"])
+        if what == "of a new group":
+            group, unknown = f"g{unknown}", unknown + 1
+        no_id = what in ("no id", "of type 0")
+        pairs.append(
+            commit(
+                topic,
+                partition,
+                len(pairs),
+                group=group,
+                version=3 if no_id else 4,
+                metadata="m" if what == "note" else "",
+                id_of_topic=ZERO_UUID if no_id else topic_id(play.choice("uv") if what == "another id" else topic),
+                key_type=0 if what == "of type 0" else 1,
+            )
+        )
+    records = [RawRecord(0, at, at, *pair) for at, pair in enumerate(pairs)]
+    single, said = one_by_one(records)
+    bulk, bulk_said, batch = PartitionMirror(0), list[Transition](), packed(records)
+    for start, stop in pairwise(sorted({0, *play.sample(range(200), play.randrange(4)), 200})):
+        bulk_said += bulk.replay_batch(batch.part(start, stop))
+    assert bulk_said == said
+    assert everything(bulk) == everything(single)
+    assert list(bulk.offsets._numbers.items()) == list(single.offsets._numbers.items())
+    assert bulk.offsets._values.memory == single.offsets._values.memory
+    assert (list(bulk.names.items()), bulk.names_version) == (list(single.names.items()), single.names_version)
+
+
+def test_packed_new_positions_of_a_known_group_are_not_put_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CommittedOffsets, "put_new", None)
+    records = [RawRecord(0, at, at, *commit(partition=at)) for at in range(40)]
+    mirror = PartitionMirror(0)
+    mirror.replay_batch(run_of([RawRecord(0, 0, 0, *new_group())]))
+    mirror.replay_batch(packed(records).part(10, 40))
+    assert mirror.offsets.count("orders") == 30
