@@ -46,9 +46,6 @@ DEFAULTS: Mapping[str, str] = {
     # How long a broker that has nothing new waits with its answer (default 500). A start on a quiet topic sees two of
     # them: librdkafka asks for one partition at first, and for the others when that was answered.
     "fetch.wait.max.ms": "100",
-    # Half of it passes before another broker is connected to (default 100): as each start does once it has asked the
-    # first one which there are. After failures it doubles, up to the same 10 s.
-    "reconnect.backoff.ms": "10",
     # Also what one zstd batch may be unpacked; a coordinator's batch is one of 1 MB unless brokers allow more.
     "receive.message.max.bytes": "33554432",
     "check.crcs": "true",  # damage is passed over where it is; unchecked, it stops a partition without a word

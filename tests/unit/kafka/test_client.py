@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from agent.common.collector import collector_paused
 from agent.kafka.admin_api import session_settings
@@ -18,6 +18,7 @@ from agent.kafka.admin_api.session_settings import SessionSettingsWatch
 from agent.kafka.client import CertificateFiles, error_text, new_consumer, new_producer
 from agent.kafka.source import brokers
 from agent.kafka.source.brokers import require_topic
+from agent.kafka.source.client import consumer_properties
 from agent.kafka.source.errors import SourceError
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.snapshot.compacted_topic import CompactedTopic
@@ -125,6 +126,32 @@ def test_what_is_no_broker_is_told_as_that() -> None:
     assert said[0].endswith(
         "/bootstrap: what answers is no Kafka broker, or its port wants another security.protocol"
     )
+
+
+def test_an_outage_of_all_brokers_is_no_storm_of_connections() -> None:
+    """Its client begins anew whenever all are away, and forgets then how long it had waited between attempts."""
+    accepted = list[float]()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    accepted.append(time.monotonic())
+                    connection.close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        port = listener.getsockname()[1]
+        consumer = new_consumer(dict(consumer_properties({"bootstrap.servers": f"127.0.0.1:{port}"})))
+        consumer.assign([TopicPartition("t", 0, 0)])
+        try:
+            until(lambda: (consumer.poll(0.01), len(accepted) > 40)[1], said="attempts")
+        finally:
+            consumer.close()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    assert accepted[40] - accepted[0] > 1.5, "20 a second, with librdkafka's own waits"
 
 
 def _running_clients() -> int:
