@@ -53,7 +53,7 @@ MAX_REJECTS = 100
 MIN_KNOWN_COMMITS = 256
 """Commits of known positions in a row, before the rest of a batch is tried as a whole again."""
 
-NEW_AT_ONCE = 1_024
+NEW_AT_ONCE = 128
 """Of packed commits, whose positions are given numbers before the commits are put: that many at most, and few at
 first, since what follows may be of a group that is not known yet."""
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.core.packed import KeyIndex
 from agent.core.records import RawRecord
 from agent.core.shadow import offsets
 from agent.core.shadow.mirror import PartitionMirror
@@ -197,3 +198,15 @@ def test_packed_new_positions_of_a_known_group_are_not_put_one_by_one(monkeypatc
     mirror.replay_batch(run_of([RawRecord(0, 0, 0, *new_group())]))
     mirror.replay_batch(packed(records).part(10, 40))
     assert mirror.offsets.count("orders") == 30
+
+
+def test_few_positions_are_numbered_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those behind the first of a group that is not known yet, which comes in the midst."""
+    removed, remove = list[bytes](), KeyIndex.remove
+    monkeypatch.setattr(KeyIndex, "remove", lambda index, key: (removed.append(key), remove(index, key)))
+    groups = ["orders" if it % 400 else f"g{it}" for it in range(4_000)]
+    pairs = [new_group(), *(commit(partition=it, group=group) for it, group in enumerate(groups))]
+    mirror = PartitionMirror(0)
+    mirror.replay_batch(packed([RawRecord(0, at, at, *pair) for at, pair in enumerate(pairs)]))
+    assert len(mirror.offsets) == 4_000
+    assert len(removed) < 2_000
