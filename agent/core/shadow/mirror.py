@@ -495,7 +495,7 @@ class PartitionMirror:
 
     def _gone(self) -> Collection[str]:
         """Groups whose record was deleted while they had members, and of which nothing else is left."""
-        return self._leaving.keys() - self.groups.keys() if self._leaving else ()
+        return [name for name in self._leaving if name not in self.groups] if self._leaving else ()
 
     def _delete_gone(self, at: LogPosition) -> list[Transition]:
         """What a migration writes has one time: groups that went before were deleted. Told with commits alone, which

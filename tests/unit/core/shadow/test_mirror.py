@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,26 @@ def test_names_of_topics_that_were_shown_last_are_kept(forks: bool) -> None:
     assert len(mirror.names) == MAX_NAMES
     assert list(mirror.names.values())[-2:] == ["steady", "last"]
     assert not {"early", "test-0"} & set(mirror.names.values())
+
+
+class NeverAllOfThem(dict[str, Any]):
+    """Groups, of which only some may be looked for."""
+
+    def keys(self) -> Any:
+        raise AssertionError("all groups are looked at")
+
+    __iter__ = keys
+
+
+def test_a_group_that_is_leaving_makes_no_commit_look_at_all_groups() -> None:
+    """A group whose record is deleted before its offsets stays so for as long as those do."""
+    log = Log().add(commit(group="left"), b.classic_group(1, b.member("m", {"t": [0]}), group="left"))
+    log.add(b.no_classic_group("left"))
+    mirror = log.mirror()
+    assert mirror._leaving
+    mirror.groups = NeverAllOfThem(mirror.groups)
+    mirror.replay_batch(run_of(Log().add(commit(group="left"), commit(group="new")).records))
+    assert mirror.offsets.count("new") == 1
 
 
 # Anything else.
