@@ -339,7 +339,7 @@ class PartitionMirror:
         they take about as long (False)."""
         keys, values = batch.keys, batch.values
         out, together, least = list[tuple[int, bool]](), 0, LARGE_GROUP // SMALL_AT_ONCE
-        sizes, parts = dict[bytes, int](), set[bytes]()
+        sizes, parts = dict[bytes, tuple[int, int]](), set[bytes]()
         for index in _group_records(batch):
             key, value_bytes = cast(bytes, keys[index]), len(values[index] or b"")
             is_costly = key[:2] in _SUMMING_UP or value_bytes > LARGE_BYTES
@@ -349,12 +349,11 @@ class PartitionMirror:
                 parts.add(key[2 : 4 + int.from_bytes(key[2:4])])
             elif key[2:] not in parts:
                 # A group's own record is of all of it: it has no more of anything than a record before had room for.
-                known = sizes.get(key)
-                if known is None:
-                    known = self._size_by_key(key)
-                sizes[key] = size = max(known, value_bytes // LEAST_BYTES)
-                is_costly = size > LARGE_GROUP or value_bytes > LARGE_BYTES
-                weight = max(known, weight)
+                # Both that, and what it mostly has.
+                most, known = sizes.get(key) or (self._size_by_key(key),) * 2
+                most, weight = max(most, value_bytes // LEAST_BYTES), max(known, weight)
+                sizes[key] = most, weight
+                is_costly = most > LARGE_GROUP or value_bytes > LARGE_BYTES
             together += weight
             if is_costly or together > LARGE_GROUP:
                 out.append((index, is_costly))

@@ -220,6 +220,9 @@ def test_records_of_small_groups_are_together_no_more_than_one_of_a_large_group(
     run = run_of(half.records)
     # What they have is not known before they are decoded: by their bytes it may be less than a third of that.
     assert [index for index, _ in here.costly_records(run)] == [7, 14]
+    again = Log()
+    again.add(*(b.classic_group(number, member, group=f"g{number % 2}") for number in range(16)))
+    assert [index for index, _ in here.costly_records(run_of(again.records))] == [7, 14], "nor of those before"
     here.replay_batch(run)
     assert here.costly_records(run) == [(index, False) for index in range(1, 16)]
 
