@@ -82,6 +82,9 @@ LEAST_LOOK_MS, MOST_LOOK_MS = 1_000, 30_000
 STALE_LOOKS = 4
 """What was seen of lag so many looks ago is of no account."""
 
+MISSED_LOOKS = 2
+"""Where lag was not known for longer than so many looks, nothing tells whether clients could commit meanwhile."""
+
 
 class StalledConsumer(Analyzer):
     """Follows every position of a group, and looks at those that are silent, went back, or stand with work to do.
@@ -133,8 +136,8 @@ class StalledConsumer(Analyzer):
     samples = True
 
     __slots__ = (
-        "_away_ms",
         "_back",
+        "_back_ms",
         "_first_ms",
         "_looked_ms",
         "_members_ms",
@@ -159,8 +162,9 @@ class StalledConsumer(Analyzer):
         self._stuck: dict[TopicPartition, StuckPartition] = {}
         """As of the last look at lag: what is not OK."""
         self._looked_ms = 0
-        self._away_ms: int | None = None
-        """Since when lag that was known is not; None: it is, or never was."""
+        """When lag was known last; 0: it never was."""
+        self._back_ms = 0
+        """When the group was seen to commit again, after nobody was known to reach the brokers."""
         self._recommits = False
         # Since when: there are members, and the assignment is what it is. None: there are no members.
         self._members_ms: int | None = None
@@ -168,7 +172,7 @@ class StalledConsumer(Analyzer):
 
     def after_restore(self) -> None:
         """What is not kept is found again at the next look."""
-        self._first_ms = self._away_ms = None
+        self._first_ms, self._back_ms = None, 0
 
     # As snapshots have them.
 
@@ -213,6 +217,8 @@ class StalledConsumer(Analyzer):
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
+        if self._are_brokers_away(sample.at_ms):
+            self._back_ms = sample.at_ms
         tracks, set_aside, owned_ms = self._partition_tracks.read(), self._set_aside, self._owned_ms
         for slot, position in sample.positions.items():
             track = tracks.pop(slot, None)
@@ -255,19 +261,15 @@ class StalledConsumer(Analyzer):
     def look(self, look: LagLook, group: GroupContext) -> None:
         """Follow every position whose lag is known, and keep which are not OK."""
         at_ms, settings, since_ms = look.at_ms, self.settings, self._members_ms or 0
-        self._looked_ms = at_ms
-        progress = self._progress_tracks.read()
         if not look.lags:
             self._stuck = {}
-            if progress and self._away_ms is None:
-                self._away_ms = at_ms
             return
-        if self._away_ms is not None:
-            # Clients come back one by one, and may commit first where they were.
+        progress = self._progress_tracks.read()
+        if at_ms - self._looked_ms > MISSED_LOOKS * self.look_ms:
+            # Brokers were away, or nobody looked. Clients come back one by one, and may commit first where they were.
             for slot in progress.keys() & look.lags:
-                if look.positions[slot].offset == progress[slot].offset:
-                    progress[slot].count_anew(look.lags[slot], look.seen_ms)
-            self._away_ms = None
+                progress[slot].count_anew(look.lags[slot], look.seen_ms)
+        self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
         committed: Mapping[TopicPartition, PartitionTrack] | None = None
         positions, seen_ms = look.positions, look.seen_ms
@@ -329,11 +331,12 @@ class StalledConsumer(Analyzer):
         tracks = self._progress_tracks.read().items()
         return {slot: track.lag for slot, track in tracks if self._looked_ms - track.seen_ms < WINDOW_MS}
 
-    def _are_brokers_away(self) -> bool:
+    def _are_brokers_away(self, now_ms: int) -> bool:
         """Whether nobody is known to reach them: ends are not seen any more, and no client has committed since."""
-        if self._away_ms is None:
+        if not self._looked_ms or self._is_fresh(now_ms):
             return False
-        return max(track.position.commit_ms for track in self._all_tracks().values()) < self._away_ms
+        committed_ms = (track.position.commit_ms for track in self._all_tracks().values())
+        return max(committed_ms, default=0) < self._looked_ms + self.look_ms
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
@@ -381,9 +384,14 @@ class StalledConsumer(Analyzer):
         """The partitions that are stopped; adds to `wakes` when to look again."""
         silent = self._silent(group.known_ms, wakes)
         if silent:
-            lags = self._known_lags(group.now_ms)
-            if not lags and self._are_brokers_away():
+            if self._are_brokers_away(group.now_ms):
                 return {}
+            due_ms = self._back_ms + milliseconds(self.settings.silent_after_s)
+            if group.known_ms < due_ms:
+                # Clients come back one by one.
+                wakes.append(due_ms)
+                return {}
+            lags = self._known_lags(group.now_ms)
             silent = {slot: track for slot, track in silent.items() if slot not in lags}
         view = group.view if silent else None
         if view is None:

@@ -229,8 +229,9 @@ class ProgressTrack(Struct, array_like=True):
             self.growing_ms, self.growing_from = at_ms, lag
 
     def count_anew(self, lag: int, seen_ms: int) -> None:
-        """Perhaps nobody could commit before `seen_ms`: from then on counts that it stands, or that its lag grows."""
-        self.growing_ms, self.growing_from = seen_ms, lag
+        """Perhaps nobody could commit before `seen_ms`: from then on counts that it stands, that it does not get
+        beyond an offset, or that its lag grows."""
+        self.growing_ms, self.growing_from, self.best_ms = seen_ms, lag, seen_ms
         # What there is to read by then came no earlier, for all that is known.
         self.seen_ms = seen_ms
         if self.work_ms is not None:

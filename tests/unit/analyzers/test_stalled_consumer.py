@@ -11,9 +11,12 @@ from agent.core.diagnosis.api import Finding, FindingState, Severity
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.lag_source import CommitColumns, KnownLags, ReadCommits, SampledLags, WatchedLags
 from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
+from agent.core.records import LogId
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.views import Position
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
+from agent.persistence.cluster_state import ClusterState
+from analyzers.registry import select_analyzers
 from analyzers.stalled_consumer import StalledConsumer
 from analyzers.stalled_rules import (
     PartitionTrack,
@@ -834,3 +837,58 @@ def test_without_a_sample_nothing_is_known() -> None:
     assert two.since_ms == 1_000
     assert [two.lags(GROUP, columns, at_ms).lags for at_ms in (999, 5_000, 5_001)] == [{}, {("t", 0): 0}, {}]
     assert two.lags("other", columns, 2_000) == KnownLags(2_000, {})
+
+
+# An agent that is started again.
+
+
+def restarted(log: Log, ends: Ends, *, stopped_s: int, again_s: int) -> list[Finding]:
+    """What an agent finds that saw ends until `stopped_s`, and goes on from its snapshot of then; another one sees
+    them from `again_s` on."""
+    by_partition = dict.fromkeys(range(4), ends)
+    before = [it for it in log.records if it.timestamp_ms <= b.T0 + stopped_s * SECOND_MS]
+    first, again = (ClusterState(select_analyzers({NAME}, {}), log=LogId("cluster", "topic")) for _ in range(2))
+    first.diagnosis.set_lag_source(Looks(by_partition))
+    found = first.replay_batch(b.run_of(before))
+    found += first.advance(b.T0 + stopped_s * SECOND_MS)
+    again.restore(log.partition, first.capture(log.partition).encode())
+    again.diagnosis.set_lag_source(Looks(by_partition, from_s=again_s))
+    found += again.replay_batch(b.run_of(log.records[len(before) :]))
+    return [it for it in found if isinstance(it, Finding)]
+
+
+def test_an_agent_that_is_started_again_in_an_outage_of_the_brokers() -> None:
+    behind = dict.fromkeys(range(4), lambda number: keeps_up(number) - 500)
+    back = dict.fromkeys(range(4), lambda number: keeps_up(189 + number))
+    log = play(idle(play(Log().add(stable()), 10, behind, each_s=10), 1_290_000), 10, back, each_s=10)
+    assert restarted(log, hundred_a_second, stopped_s=605, again_s=1_801) == []
+    log = play(idle(play(Log().add(stable()), 10, ALL_SAME), 1_250_000), 10, ALL_SAME)
+    assert restarted(log, same, stopped_s=605, again_s=1_801) == [], "nor by the log alone"
+
+
+def test_an_agent_that_is_started_again_while_brokers_answer() -> None:
+    """What it saw by then counts on."""
+    log = play(fleet(), 11, HALF_STOPS, each_s=10)
+    (opened,) = with_lag(log, hundred_a_second)
+    (again,) = restarted(log, hundred_a_second, stopped_s=785, again_s=825)
+    assert (again.severity, again.since_ms) == (opened.severity, opened.since_ms)
+
+
+def test_clients_come_back_before_ends_are_seen_again() -> None:
+    log = play(Log().add(stable()), 10, ALL_SAME)
+    play(play(idle(log, 1_200_000), 2, HALF), 10, ALL_SAME)
+    assert with_lag(log, same, until_s=585, again_s=1_890) == []
+    never = play(play(idle(play(Log().add(stable()), 10, ALL_SAME), 1_200_000), 2, ALL_SAME), 20, HALF)
+    assert [it.numbers["partitions"] for it in with_lag(never, same, until_s=585)] == [["t-2", "t-3"]]
+
+
+def test_an_outage_is_no_time_in_which_a_lag_grew() -> None:
+    behind = dict.fromkeys(range(4), lambda number: keeps_up(number) - 500)
+    back = dict.fromkeys(range(4), lambda number: keeps_up(69 + number))
+    log = idle(play(Log().add(stable()), 10, behind, each_s=10), 1_200_000)
+    play(log, 10, back, each_s=10)
+    for found in (
+        with_lag(log, hundred_a_second, until_s=601, again_s=1_815),
+        restarted(log, hundred_a_second, stopped_s=605, again_s=1_815),
+    ):
+        assert found == []

@@ -72,8 +72,8 @@ NO_STATE: dict[type, set[str]] = {
     Consumption: {"_ends", "_slots", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
     PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it
-    # What `_tracks` and `_progress` tell; and, for a restart in between, whether brokers are away shows anew.
-    StalledConsumer: {"_partition_tracks", "_progress_tracks", "_first_ms", "_away_ms"},
+    # What `_tracks` and `_progress` tell; and, for a restart just then, that clients come back may be missed.
+    StalledConsumer: {"_partition_tracks", "_progress_tracks", "_first_ms", "_back_ms"},
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
