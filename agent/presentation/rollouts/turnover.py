@@ -4,8 +4,9 @@ Members are counted by *places*. Who leaves vacates one; who joins takes one tha
 name (instance id, else client id, its numbers and version put aside), best its own, then one that an old member
 left, then the one that was left last. If nobody of its name left, it takes one whose name nobody has that joined: the
 new version has another name. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
-session) takes over from who leaves next. So a rollout replaces each place once, a crash loop one place again and
-again, and scaling replaces none.
+session) takes over from who leaves next. Who comes back under its own member id, as clients of KIP-848 do that a
+broker had given up, is the same process: nobody was replaced. So a rollout replaces each place once, a crash loop one
+place again and again, and scaling replaces none.
 
 Changes of members that follow each other within `gap_ms` are one episode. It is a rollout if
 
@@ -199,6 +200,10 @@ class Episode(Struct):
 
     def join(self, member: MemberRef, at_ms: int) -> None:
         """A member is there that was not."""
+        own = next((it for it in self.vacant if it.last.member_id == member.member_id), None)
+        if own is not None:
+            self._return(own, member)
+            return
         pattern = name_pattern(member)
         self.joined_names.add(pattern)
         vacant = [it for it in self.vacant if self._may_follow(it.pattern, pattern)]
@@ -212,6 +217,16 @@ class Episode(Struct):
             self._taken(place, at_ms)
         place.last = member
         self.occupied[member.member_id] = place
+
+    def _return(self, place: Place, member: MemberRef) -> None:
+        """The member that left a place is there again."""
+        self.vacant.remove(place)
+        if place.is_replaced or place.is_extra:
+            place.restarts_ms.pop()
+            self.occupied[member.member_id] = place
+        else:
+            self.places.remove(place)
+            self.old_left -= 1
 
     def _left_by_old(self, member: MemberRef) -> Place:
         """The place of one that was there before."""

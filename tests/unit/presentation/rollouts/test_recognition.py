@@ -124,6 +124,22 @@ def test_fewer_than_most_are_none() -> None:
     assert [it["members_replaced"] for it in found(group)] == [3]
 
 
+def test_members_that_come_back_under_their_own_ids_are_none() -> None:
+    """As those of a KIP-848 group do after a pause of their broker, which gave all of them up."""
+    names = [f"payments-{it}" for it in range(4)]
+    lost = [gone(it, cause="session_timeout") for it in names]
+    group = Group(4).rebalance(0, left=lost).rebalance(2 * S, joined=[member(it) for it in names])
+    assert found(group) == []
+    # A rollout that follows is told as it is, and so is one before it.
+    at_ms = replace(group, [0, 1, 2, 3], MINUTE, 1)
+    lost = [gone(it, 1, cause="session_timeout") for it in names]
+    for turn in range(3):
+        group.rebalance(at_ms + (4 * turn + 10) * S, left=lost)
+        group.rebalance(at_ms + (4 * turn + 12) * S, joined=[member(it, 1) for it in names])
+    (told,) = found(group)
+    assert (told["members_before"], told["members_replaced"], told["crash_loops"]) == (4, 4, 0)
+
+
 def test_a_lone_crash_loop_is_none() -> None:
     group = Group(3)
     for number in range(1, 9):
