@@ -36,6 +36,7 @@ from agent.core.inference.facts import (
     Evidence,
     Inference,
     RebalanceFacts,
+    WritePause,
     bounded_ms,
 )
 from agent.core.inference.likelihood_sums import Posterior
@@ -663,19 +664,20 @@ def infer_epoch_change(
     session: SessionSetting | None = None,
     coordinator_change: CoordinatorChange | None = None,
     stayed: Collection[CommitActivity] = (),
+    write_pause: WritePause | None = None,
     newly_initialized: int = 0,
 ) -> Inference:
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
-    `seen_ms` to `behind`, and `session` to `stayed`, are those of `infer_epoch_departures`. `resubscribed`: a member
-    that stayed changed its subscription. `newly_initialized`: so many partitions can a share group give to members
-    only since the last epoch. `topics_may_have_changed`: it is the epoch after the one before, and their records do
-    not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change of them then:
-    the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members that seem to
-    come with it may have been there.
+    `seen_ms` to `behind`, and `session` to `write_pause`, are those of `infer_epoch_departures`. `resubscribed`: a
+    member that stayed changed its subscription. `newly_initialized`: so many partitions can a share group give to
+    members only since the last epoch. `topics_may_have_changed`: it is the epoch after the one before, and their
+    records do not have the same hash of the topics. With nobody coming, going or resubscribing it answers a change
+    of them then: the broker has hardly another reason. `is_first_seen`: epochs before it are not known, so members
+    that seem to come with it may have been there.
     """
     departures = infer_epoch_departures(
-        left, activity, at_ms, seen_ms, expired, behind, session, coordinator_change, stayed
+        left, activity, at_ms, seen_ms, expired, behind, session, coordinator_change, stayed, write_pause
     )
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
@@ -712,12 +714,14 @@ def infer_epoch_departures(
     session: SessionSetting | None = None,
     coordinator_change: CoordinatorChange | None = None,
     stayed: Collection[CommitActivity] = (),
+    write_pause: WritePause | None = None,
 ) -> dict[str, Departure]:
     """By member id, how members left that were removed at `at_ms`. `seen_ms`: when they were heard of last, by id,
     epoch milliseconds. `expired`: ids of those that had left for a restart (member epoch -2) and did not come back
     within their session. `behind`: ids of those that had not reached the group's target. `session`: what brokers say
     of the group's sessions. `coordinator_change`: the newest of its partition (None: none is known). `stayed`: what
-    those committed that stay and have something to commit, or some of them."""
+    those committed that stay and have something to commit, or some of them. `write_pause`: the newest of its
+    partition (None: none is known)."""
     at_ms, seen_ms = bounded_ms(at_ms), {name: bounded_ms(it) for name, it in seen_ms.items()}
     others = _Stayed(stayed, at_ms)
     return {
@@ -732,6 +736,7 @@ def infer_epoch_departures(
             session=session,
             coordinator_change=coordinator_change,
             silence_share=others.silence_share(activity.get(member.member_id, NO_COMMITS)),
+            write_pause=write_pause,
         )
         for member in left
     }
@@ -761,17 +766,41 @@ def infer_kip848_departure(
     session: SessionSetting | None = None,
     coordinator_change: CoordinatorChange | None = None,
     silence_share: float = P.other_silence_share,
+    write_pause: WritePause | None = None,
 ) -> Departure:
     """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
     record of its own was written last (None: not known). `is_behind`: it had not reached the group's target.
     `session`: what brokers say of the group's sessions (None: nothing). `coordinator_change`: the newest of its
-    partition (None: none is known). `silence_share`: how many fall silent for another reason before they go."""
+    partition, and `write_pause` the newest pause in it (None: none is known). `silence_share`: how many fall silent
+    for another reason before they go."""
     rest = at_ms, seen_ms, is_behind, session, coordinator_change, silence_share
     found = _kip848_departure(member, activity, *rest)
     seldom = _as_seldom(activity, at_ms)
-    if seldom == activity:
+    if seldom != activity:
+        found = _agreed_departure(found, _kip848_departure(member, seldom, *rest))
+    if write_pause is None or not _may_end_with_pause(member, activity, at_ms, session, write_pause):
         return found
-    return _agreed_departure(found, _kip848_departure(member, seldom, *rest))
+    evidence = {**found.evidence, "nothing_written_ms": write_pause.until_ms - write_pause.since_ms}
+    if found.cause is Cause.SESSION_TIMEOUT:
+        return replace(found, evidence=evidence)
+    possible = {found.cause, Cause.SESSION_TIMEOUT} - {Cause.UNKNOWN_DEPARTURE}
+    evidence["candidates"] = sorted({*map(str, possible), *evidence.get("candidates", ())})
+    return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
+
+
+def _may_end_with_pause(
+    member: Member, activity: CommitActivity, at_ms: int, session: SessionSetting | None, pause: WritePause
+) -> bool:
+    """Whether a member may have been given up that is alive, by a coordinator that stood still: its timers are due as
+    it goes on, and commits that had waited for it, which renew no session of KIP-848, come before."""
+    usual, committed = session or SessionSetting(), activity.last_commit_ms
+    session_ms = member.session_timeout_ms or usual.timeout_ms
+    paused_ms = pause.until_ms - pause.since_ms
+    if committed is None or paused_ms < session_ms - usual.heartbeat_ms:
+        return False
+    # Of one that commits about as seldom it was a pause of its own.
+    is_usual = activity.commit_interval_ms is not None and 2 * activity.commit_interval_ms > paused_ms
+    return not is_usual and pause.until_ms <= committed <= at_ms <= pause.until_ms + P.log_time_tolerance_ms
 
 
 def _kip848_departure(

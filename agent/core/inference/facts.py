@@ -40,6 +40,14 @@ class CoordinatorChange(NamedTuple):
     until_ms: int
 
 
+class WritePause(NamedTuple):
+    """That nothing was written to a group's partition from one record to the next (epoch milliseconds) for so long
+    that sessions may have run out: its coordinator may have stood still."""
+
+    since_ms: int
+    until_ms: int
+
+
 LATEST_MS = 1 << 50
 """Nothing is reckoned with later times, nor with any before 0. A stranger's record may hold any of 64 bits; floats
 tell milliseconds apart up to here."""

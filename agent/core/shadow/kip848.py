@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from agent.common.interning import remembered
 from agent.core.inference.cause_inference import infer_epoch_change, infer_epoch_departures
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import CommitActivity, CoordinatorChange, Departure
+from agent.core.inference.facts import CommitActivity, CoordinatorChange, Departure, WritePause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.protocol.library_recognition import (
@@ -193,6 +193,8 @@ class EpochGroup:
         """What brokers say of the group's sessions: no state, the mirror asks before each record."""
         self.coordinator_change: CoordinatorChange | None = None
         """The newest of the group's partition: no state either."""
+        self.write_pause: WritePause | None = None
+        """The newest of the partition, if it was just before an epoch: no state either."""
         # Of the classic group that this one was: its members, until the first epoch after, and its generation,
         # until the targets that stand for its assignment.
         self._before: Mapping[str, Member] = {}
@@ -204,7 +206,7 @@ class EpochGroup:
         """Set what is no state."""
         self._targets.slots_of = self._target_slots
         self._libraries = (-1, {})
-        self.session = self.coordinator_change = None
+        self.session = self.coordinator_change = self.write_pause = None
 
     def fork(self) -> Self:
         """Another that stands as this one does, to be replayed on while this one stays as it is."""
@@ -479,6 +481,7 @@ class EpochGroup:
             topics_may_have_changed=not same_topics and (previous is None or epoch == previous + 1),
             session=self.session,
             coordinator_change=self.coordinator_change,
+            write_pause=self.write_pause,
             stayed=self._stayed(names, offsets),
             newly_initialized=self._take_newly_initialized(),
         )

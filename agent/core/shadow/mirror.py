@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
+from itertools import pairwise
 from pathlib import PurePath
 from traceback import extract_tb
 from typing import ClassVar, NamedTuple, cast
@@ -17,9 +18,10 @@ from typing import ClassVar, NamedTuple, cast
 from msgspec.structs import replace
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
-from agent.core.inference.facts import CoordinatorChange, bounded_ms
+from agent.core.inference.facts import CoordinatorChange, WritePause, bounded_ms
 from agent.core.inference.origin_evidence import NOTHING, PartitionOrigins
 from agent.core.inference.origins import OriginSource
+from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.packed import PackedColumn
 from agent.core.protocol.states import GroupType
@@ -60,6 +62,9 @@ first, since what follows may be of a group that is not known yet."""
 MAX_NAMES = 50_000
 """Topics of which a partition keeps the names: those that its records have shown last. Ids are never used again, so
 where topics are made and deleted all the time there would be ever more of them."""
+
+RECORDS_AFTER_PAUSE = 256
+"""A pause of a partition counts for so many records behind it: clients have a commit each on its way meanwhile."""
 
 LARGE_BYTES = 8_192
 """Of a group record's value: decoding one that is longer takes over a millisecond."""
@@ -136,6 +141,8 @@ class PartitionMirror:
         self._newest_ms = -1
         self.coordinator_change: CoordinatorChange | None = None
         """The newest that the records show, where they have their leaders' epochs."""
+        # The times of the newest records that were replayed as part of a batch.
+        self._newest_times_ms: deque[int] = deque(maxlen=RECORDS_AFTER_PAUSE + 1)
         self.record_counts: Counter[str] = Counter()
         """Records by type; what cannot be decoded is in `error_counts` instead."""
         self.error_counts: Counter[str] = Counter()
@@ -145,8 +152,9 @@ class PartitionMirror:
         self._leaving: dict[str, Group] = {}
 
     def after_restore(self) -> None:
-        """Give the offsets what is no state of theirs."""
+        """Give the offsets what is no state of theirs; of a pause just before nothing is known."""
         self.offsets.moved = self.moved
+        self._newest_times_ms = deque(maxlen=RECORDS_AFTER_PAUSE + 1)
 
     def replay_batch(
         self,
@@ -188,7 +196,7 @@ class PartitionMirror:
         if isinstance(keys, PackedColumn) and isinstance(values, PackedColumn) and not gone:
             if (index := self._put_packed(keys, values, start, stop)) > start:
                 self.record_counts[OFFSET_COMMIT] += index - start
-                self.next_offset, self._newest_ms = batch.offsets[index - 1] + 1, batch.timestamps_ms[index - 1]
+                self._note_passed(batch, start, index)
             if index == stop:
                 return index, []
             # What that one is shows below, and what follows may be plain again.
@@ -198,7 +206,7 @@ class PartitionMirror:
             some = (keys[start:stop], values[start:stop]) if is_part else (keys, values)
             if self.offsets.put_known_batch(*some):
                 self.record_counts[OFFSET_COMMIT] += stop - start
-                self.next_offset, self._newest_ms = batch.offsets[stop - 1] + 1, batch.timestamps_ms[stop - 1]
+                self._note_passed(batch, start, stop)
                 return stop, []
         put, commits, known_in_a_row = self.offsets.put_known, 0, 0
         # After so many known ones the others may be known as well: a quarter, so that it is not tried too often.
@@ -231,14 +239,27 @@ class PartitionMirror:
             self.record_counts[OFFSET_COMMIT] += commits
             commits = 0
             if index > start:
-                self._newest_ms = batch.timestamps_ms[index - 1]
+                self._note_passed(batch, start, index)
+                start = index
             transitions = self.replay(record)
             if transitions:
                 break
             gone = self._gone()
         self.record_counts[OFFSET_COMMIT] += commits
-        self.next_offset, self._newest_ms = batch.offsets[index] + 1, batch.timestamps_ms[index]
+        self._note_passed(batch, start, index + 1)
         return index + 1, transitions
+
+    def _note_passed(self, batch: RecordBatch, start: int, stop: int) -> None:
+        """A batch's records from index `start` on and before `stop` were applied."""
+        self.next_offset, self._newest_ms = batch.offsets[stop - 1] + 1, batch.timestamps_ms[stop - 1]
+        self._newest_times_ms.extend(batch.timestamps_ms[max(stop - RECORDS_AFTER_PAUSE - 1, start) : stop])
+
+    def _write_pause(self) -> WritePause | None:
+        """The newest pause, if it was just before."""
+        times_ms = list(map(bounded_ms, self._newest_times_ms))
+        least_ms = PARAMETERS.kip848_shortest_session_timeout_ms
+        newest_first = pairwise(reversed(times_ms))
+        return next((WritePause(since, until) for until, since in newest_first if until - since >= least_ms), None)
 
     def _put_packed(self, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> int:
         """Apply plain commits of groups that are known, from index `start` on: the index behind them."""
@@ -391,6 +412,7 @@ class PartitionMirror:
         out._leaving = {group: self._leaving[group].fork()} if group in self._leaving else {}
         out.names = ChainMap({}, cast(dict[Uuid, str], self.names))
         out.record_counts, out.error_counts = Counter(), Counter()
+        out._newest_times_ms = self._newest_times_ms.copy()
         out.origins = self.origins.fork(group)
         return out
 
@@ -404,7 +426,7 @@ class PartitionMirror:
             self._learn_name(cast(Uuid, topic_id), name)
         self.names_version, self.next_offset = fork.names_version, fork.next_offset
         self._leader_epoch, self._newest_ms = fork._leader_epoch, fork._newest_ms
-        self.coordinator_change = fork.coordinator_change
+        self.coordinator_change, self._newest_times_ms = fork.coordinator_change, fork._newest_times_ms
         self.record_counts.update(fork.record_counts)
         self.error_counts.update(fork.error_counts)
 
@@ -524,18 +546,19 @@ class PartitionMirror:
                 return self._delete_group(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete_group(name, group, at)
-            self._inform(group)
+            self._inform(group, is_epoch=False)
             return group.replay(key_type, member_id, None, at, self.names, self.offsets)
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
             group, out = self._create_epoch_group(name, cls, role, group, at)
-        self._inform(group)
+        self._inform(group, is_epoch=role == "epoch")
         return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
 
-    def _inform(self, group: EpochGroup) -> None:
+    def _inform(self, group: EpochGroup, *, is_epoch: bool) -> None:
         group.session = self.session_of(group.name, group.group_type)
         group.coordinator_change = self.coordinator_change
+        group.write_pause = self._write_pause() if is_epoch else None
 
     def session_of(self, name: str, group_type: str) -> SessionSetting | None:
         """What brokers say of a group's sessions, were it of that type; None where nobody asked them."""

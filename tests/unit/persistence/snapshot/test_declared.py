@@ -39,7 +39,14 @@ from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 NO_STATE: dict[type, set[str]] = {
     # Rejects are for whoever logs them; a mirror's versions say whether that very object changed. Wakes follow from
     # what is due, and looks from who wants them; a view from its group.
-    PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
+    PartitionMirror: {
+        "partition",
+        "rejects",
+        "_evidence_source",
+        "_origin_source",
+        "names_version",
+        "_newest_times_ms",
+    },
     PartitionDiagnosis: {
         "_mirror",
         "_makes",
@@ -78,7 +85,10 @@ NO_STATE: dict[type, set[str]] = {
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
     # They follow from the members, and from what brokers say.
-    **{cls: {"_libraries", "session", "coordinator_change"} for cls in (ConsumerGroup, ShareGroup, StreamsGroup)},
+    **{
+        cls: {"_libraries", "session", "coordinator_change", "write_pause"}
+        for cls in (ConsumerGroup, ShareGroup, StreamsGroup)
+    },
 }
 """What is derived, or comes from the running configuration."""
 

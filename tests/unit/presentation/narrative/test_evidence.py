@@ -195,6 +195,21 @@ UNKNOWN = [
         "a last commit 12.0 s before, which fits neither a LeaveGroup nor a timeout",
     ),  # 5
     ([{"kind": "news", "member_id": "a-1"}], "classic", "the history holds no evidence of it"),  # 6
+    (
+        [
+            m.gap(
+                "a",
+                8,
+                candidates=["member_left", "session_timeout"],
+                session_timeout_ms=None,
+                rebalance_timeout_ms=None,
+                nothing_written_ms=60_000,
+            )
+        ],
+        "consumer",
+        "a last commit 8 ms before, which fits member_left and session_timeout (nothing written for 1 min until "
+        "then, as where a broker stands still)",
+    ),  # 7
 ]
 
 
