@@ -5,8 +5,9 @@ name (instance id, else client id, its numbers and version put aside), best its 
 left, then the one that was left last. If nobody of its name left, it takes one whose name nobody has that joined: the
 new version has another name. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
 session) takes over from who leaves next. Who comes back under its own member id, as clients of KIP-848 do that a
-broker had given up, is the same process: nobody was replaced. So a rollout replaces each place once, a crash loop one
-place again and again, and scaling replaces none.
+broker had given up, is the same process: nobody was replaced. So is, as far as anybody knows, who comes back from the
+same host under the same name after its session had ended in an outage of its coordinator. So a rollout replaces each
+place once, a crash loop one place again and again, and scaling replaces none.
 
 Changes of members that follow each other within `gap_ms` are one episode. It is a rollout if
 
@@ -20,8 +21,9 @@ where all have been replaced and the group was steady for `settle_ms`. In the la
 its own only if it replaces all members, and they said goodbye or each went once; or most, once, with goodbyes.
 Until then, and if it does not, what happens to the new members is still the earlier rollout's.
 
-Known to be taken for a rollout without Kubernetes: an outage after which most members come back as new ones, and a
-fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before half of the members.
+Known to be taken for a rollout without Kubernetes: an outage of which the log does not tell, as a pause of a
+broker, after which most members come back as new ones, and a fault that makes most of them crash. Not seen without
+Kubernetes: a rollout that stops before half of the members.
 """
 
 from __future__ import annotations
@@ -90,6 +92,12 @@ class Place(Struct):
     is_extra: bool = False
     """Whether it was taken by who found none vacant: a surge, or one member more."""
     restarts_ms: list[int] = field(default_factory=list)
+    is_lost: bool = False
+    """Whether it was left last in an outage of the coordinator."""
+
+    def is_of(self, member: MemberRef) -> bool:
+        """Whether the same process sat there last, as far as anybody knows."""
+        return self.last.member_id == member.member_id or (self.is_lost and self.likeness(member) == 2)
 
     def likeness(self, member: MemberRef) -> int:
         """How much speaks for the same client having sat there last: its name, and its host as well."""
@@ -176,8 +184,8 @@ class Episode(Struct):
 
     # Who comes and goes.
 
-    def leave(self, member: MemberRef, at_ms: int, cause: str, origin: Origin | None) -> None:
-        """A member is gone."""
+    def leave(self, member: MemberRef, at_ms: int, cause: str, origin: Origin | None, *, is_lost: bool) -> None:
+        """A member is gone; `is_lost`: in an outage of the coordinator."""
         place = self.occupied.pop(member.member_id, None)
         is_new = place is not None
         self.departures.append(RolloutDeparture(member, cause, at_ms, origin, is_new))
@@ -185,7 +193,7 @@ class Episode(Struct):
             place = self._left_by_old(member)
         else:
             place.restarts_ms.append(at_ms)
-        place.last = member
+        place.last, place.is_lost = member, is_lost
         successor = self._extra_for(place)
         if successor is None:
             self.vacant.append(place)
@@ -200,7 +208,7 @@ class Episode(Struct):
 
     def join(self, member: MemberRef, at_ms: int) -> None:
         """A member is there that was not."""
-        own = next((it for it in self.vacant if it.last.member_id == member.member_id), None)
+        own = next((it for it in self.vacant if it.is_of(member)), None)
         if own is not None:
             self._return(own, member)
             return
@@ -221,6 +229,7 @@ class Episode(Struct):
     def _return(self, place: Place, member: MemberRef) -> None:
         """The member that left a place is there again."""
         self.vacant.remove(place)
+        place.last = member
         if place.is_replaced or place.is_extra:
             place.restarts_ms.pop()
             self.occupied[member.member_id] = place
@@ -464,7 +473,8 @@ def _apply(
     replaced: MemberRef | None = None,
 ) -> None:
     for gone in left:
-        episode.leave(gone.member, at_ms, gone.cause, origins.get(gone.member.member_id))
+        is_lost = gone.cause == Cause.SESSION_TIMEOUT and any(it.get("coordinator_changed") for it in gone.evidence)
+        episode.leave(gone.member, at_ms, gone.cause, origins.get(gone.member.member_id), is_lost=is_lost)
     if replaced is not None:
         episode.replace(replaced)
     for member in joined:

@@ -140,6 +140,22 @@ def test_members_that_come_back_under_their_own_ids_are_none() -> None:
     assert (told["members_before"], told["members_replaced"], told["crash_loops"]) == (4, 4, 0)
 
 
+@pytest.mark.parametrize("is_outage", [True, False])
+@pytest.mark.parametrize("is_same_host", [True, False])
+def test_members_that_come_back_after_an_outage_of_the_coordinator_are_none(
+    is_outage: bool, is_same_host: bool
+) -> None:
+    names = [f"payments-{it}" for it in range(4)]
+    lost = [gone(it, cause="session_timeout") for it in names]
+    back = [{**member(it, 1), **({"client_host": "/10.0.0.0"} if is_same_host else {})} for it in names]
+    group = Group(4).rebalance(MINUTE, left=lost, joined=back)
+    group.events[-1]["evidence"] = [
+        {"kind": "commit_gap", "member_id": it["member_id"], "gap_ms": 80_000, "coordinator_changed": is_outage}
+        for it in lost
+    ]
+    assert [it["verdict"] for it in found(group)] == ([] if is_outage and is_same_host else ["harmful"])
+
+
 def test_a_lone_crash_loop_is_none() -> None:
     group = Group(3)
     for number in range(1, 9):
