@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from agent.cli import main as entry
-from agent.cli.output import EXIT_UNREACHABLE, errors_for_terminal
+from agent.cli.output import EXIT_INTERRUPTED, EXIT_UNREACHABLE, errors_for_terminal
 from agent.common import collector
 from tests import ROOT
 from tests.unit.cli.running import SEGMENTS, environment, spawn
@@ -53,6 +54,20 @@ def test_nobody_reads_the_errors() -> None:
         assert process.stderr is not None
         process.stderr.close()
     assert process.returncode in (0, 1)
+
+
+def test_ctrl_c_while_python_imports_ends_it_quietly(tmp_path: Path) -> None:
+    """As the installed command starts; SIGINT comes as the first module is imported that is not Python's own."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, name = scripts["kshadow"].partition(":")
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; from {module} import {name}; sys.exit({name}())", "groups"],
+        env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}"),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (EXIT_INTERRUPTED, b"", b"")
 
 
 def test_a_port_in_use_is_told_before_brokers_are_asked() -> None:
