@@ -10,6 +10,7 @@ import time
 import traceback
 from pathlib import Path
 
+from agent.simulation.generator.settings import LEAST_DURATION_MS
 from tests.harness.faults import log_scenes as log_scenes
 from tests.harness.faults import scenes as scenes
 from tests.harness.faults.scene import Scale
@@ -25,6 +26,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=defaults.seconds)
     parser.add_argument("--keep", type=Path, help="where to keep what the agents left")
     given = parser.parse_args()
+    if given.seconds * 1000 < LEAST_DURATION_MS:
+        parser.error(f"--seconds: expected {LEAST_DURATION_MS // 1000} or more, got {given.seconds:g}")
     scale = Scale(given.groups, given.seconds, defaults.commit_interval_ms, given.times, given.seed)
     wrong = 0
     for name in given.names or FAULTS:
