@@ -48,7 +48,7 @@ FIRST_LOOK_S = 10.0
 """For so long reading waits at most for what Kubernetes has now."""
 
 LOOK_S = 0.05
-"""How often it is looked whether a stop is asked for while brokers are connected to."""
+"""How often it is looked whether a stop is asked for while Kubernetes and brokers are waited for."""
 
 ReadSettings = Callable[[], RunSettings]
 
@@ -133,7 +133,9 @@ class _Clusters:
         # What the topic tells of the past is asked about while it is read, once.
         deadline = time.monotonic() + FIRST_LOOK_S
         for watcher in self.watchers.values():
-            watcher.await_first_look(max(deadline - time.monotonic(), 0.0))
+            while not watcher.await_first_look(LOOK_S) and time.monotonic() < deadline:
+                if stopping.is_requested:
+                    raise _stopped_early(stopping)
         if len(self._settings.clusters) > 1:
             self.running = SupervisedClusters(self._supervised(str(it.name), it) for it in self._settings.clusters)
             self.running.start()
@@ -177,7 +179,7 @@ class _Clusters:
         if failed:
             raise failed[0]
         if thread.is_alive():
-            raise SystemExit(128 + (stopping.asked_by or signal.SIGTERM))
+            raise _stopped_early(stopping)
 
     def _make(self, name: str | None) -> Agent:
         settings = self._in_force[name]
@@ -224,6 +226,10 @@ class _Clusters:
                 self._limits[it.name].change(it.metrics.max_series, it.metrics.expire_after_ms)
                 if it.name in self._agents:
                     self._agents[it.name].change(it)
+
+
+def _stopped_early(stopping: Shutdown) -> SystemExit:
+    return SystemExit(128 + (stopping.asked_by or signal.SIGTERM))
 
 
 def _otlp_metrics(settings: RunSettings, exporter: Exporter) -> list[OtlpMetrics]:

@@ -13,11 +13,14 @@ from pathlib import Path
 import click
 import httpx
 import pytest
+import yaml
 
 from agent.cli.commands.run import _errors_reported
 from agent.config.options import NameValue
 from agent.persistence.export.spool import Spool
+from agent.runtime.process import FIRST_LOOK_S
 from tests.unit.cli.running import kshadow, spawn
+from tests.unit.kubernetes.test_connection import kubeconfig
 from tests.waiting import until
 
 
@@ -170,6 +173,26 @@ def test_who_connects_to_brokers_that_are_silent_ends_at_once(number: signal.Sig
             connection.close()
     assert process.returncode == code, said.decode()
     assert said.decode().endswith(f"stopping: {number.name}\n")
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("more", [(), ("--keep-trying",)], ids=["alone", "again"])
+def test_who_waits_for_kubernetes_ends_at_once(more: tuple[str, ...], tmp_path: Path) -> None:
+    """It was heeded only once the first look at Kubernetes was over, or had taken 10 s."""
+    with socket.create_server(("127.0.0.1", 0)) as api_server:
+        entries = kubeconfig(token="t")
+        entries["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{api_server.getsockname()[1]}"}
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(entries))
+        command = ("run", "--bootstrap-server", "localhost:1", "--listen", "127.0.0.1:0", "--kubernetes", *more)
+        with spawn(*command, env={"KUBECONFIG": str(tmp_path / "kubeconfig")}) as process:
+            api_server.settimeout(60)
+            connection, _ = api_server.accept()
+            asked = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+            took_s = time.monotonic() - asked
+            connection.close()
+    assert (process.returncode, took_s < FIRST_LOOK_S / 2) == (143, True), said.decode()
 
 
 def catches(pid: int, number: signal.Signals) -> bool:
