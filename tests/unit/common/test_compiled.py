@@ -16,6 +16,7 @@ import hatch_build
 from agent.common import native
 from tests import ROOT
 from tests.generate.constraints_hashes import BUILD, pins
+from tests.unit.core.packing import NEEDS_COMPILED
 
 
 class App:
@@ -115,6 +116,7 @@ def test_no_compiler_is_wanted_where_none_is_built(sources: Path, monkeypatch: p
     assert not (sources / hatch_build.LIBRARY).exists(), "that of another machine"
 
 
+@NEEDS_COMPILED
 def test_a_library_of_another_interface_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native._load(ctypes.CDLL) is not None
     assert ctypes.sizeof(native.Run) == 152, "commits.c asserts the same"

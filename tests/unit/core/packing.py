@@ -20,9 +20,14 @@ from ctypes import (
 from itertools import groupby
 from typing import Any
 
+import pytest
+
 from agent.common.native import SEED, Client, library
 from agent.core.packed import PackedRun, RunMemory
 from agent.core.records import RawRecord, RecordBatch
+
+NEEDS_COMPILED = pytest.mark.skipif(library() is None, reason="nothing was compiled: pip wheel --no-deps -w build .")
+"""Of tests of the compiled part; that it is there is a test of its own (`tests/unit/common/test_compiled.py`)."""
 
 TOPIC = 1
 """In place of the address of a topic."""

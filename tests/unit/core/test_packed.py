@@ -17,7 +17,9 @@ from agent.core.records import RawRecord, RecordBatch
 from agent.core.wire.offset_commit_fastpath import commit_value, has_fixed_layout
 from agent.core.wire.primitives import Uuid
 from tests import examples
-from tests.unit.core.packing import Queue, error_of, message_of, packed
+from tests.unit.core.packing import NEEDS_COMPILED, Queue, error_of, message_of, packed
+
+pytestmark = NEEDS_COMPILED
 
 BYTES = st.one_of(st.none(), st.binary(max_size=60), st.lists(st.integers(0, 3), max_size=4).map(bytes))
 ROWS = st.lists(st.tuples(st.integers(-1, 1 << 40), BYTES, BYTES), min_size=1, max_size=40)

@@ -49,6 +49,7 @@ def parts_of(ends: dict[int, int], **read: object) -> AgentParts:
 def test_as_many_processes_as_are_worth_it_and_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_catch_up, "usable_cores", lambda: 9)
     monkeypatch.setattr(shared_catch_up, "affordable_processes", lambda size: 3)
+    monkeypatch.setattr(shared_catch_up, "reason_against", lambda conf: None)
     long = dict.fromkeys(range(50), MIN_WORKER_RECORDS)
 
     def processes(ends: dict[int, int], **read: object) -> int | None:

@@ -16,7 +16,7 @@ from agent.core.shadow.cluster import ClusterMirror
 from analyzers.registry import select_analyzers
 from tests import examples
 from tests.unit.core.diagnosis.doubles import Consumes, Twice, chosen
-from tests.unit.core.packing import packed
+from tests.unit.core.packing import NEEDS_COMPILED, packed
 from tests.unit.core.shadow.build import run_of
 from tests.unit.core.shadow.histories import histories
 
@@ -55,6 +55,7 @@ def told(
     return "\n".join(map(json.dumps, sort_events(events)))
 
 
+@NEEDS_COMPILED
 @FAIR
 @given(st.data())
 def test_any_split_and_any_turns_give_the_same_bytes(data: st.DataObject) -> None:

@@ -18,7 +18,7 @@ from agent.core.shadow.transitions import Transition
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID
 from tests import examples
-from tests.unit.core.packing import packed
+from tests.unit.core.packing import NEEDS_COMPILED, packed
 from tests.unit.core.shadow.build import commit, new_group, run_of, topic_id, uncommit
 from tests.unit.core.shadow.test_properties import everything, one_by_one
 
@@ -88,6 +88,7 @@ STEPS = st.tuples(
 )
 
 
+@NEEDS_COMPILED
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(STEPS, min_size=1, max_size=12), max_size=12))
 def test_packed_commits_leave_what_others_do(batches: list[list[tuple[str, int, int]]]) -> None:
@@ -132,6 +133,7 @@ def test_packed_commits_leave_what_others_do(batches: list[list[tuple[str, int, 
     assert in_blocks.offsets._fresh == plain.offsets._fresh
 
 
+@NEEDS_COMPILED
 def test_what_fails_as_positions_are_numbered_leaves_no_number_without_a_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -156,6 +158,7 @@ def test_what_fails_as_positions_are_numbered_leaves_no_number_without_a_place(
     assert everything(mirror)["offsets"] == everything(plain)["offsets"]
 
 
+@NEEDS_COMPILED
 @pytest.mark.parametrize("seed", range(30))
 def test_packed_new_positions_are_numbered_as_others_are(seed: int) -> None:
     """Of groups that are known, and not, in the midst; names in the order in which they were shown last."""
@@ -191,6 +194,7 @@ def test_packed_new_positions_are_numbered_as_others_are(seed: int) -> None:
     assert (list(bulk.names.items()), bulk.names_version) == (list(single.names.items()), single.names_version)
 
 
+@NEEDS_COMPILED
 def test_packed_new_positions_of_a_known_group_are_not_put_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CommittedOffsets, "put_new", None)
     records = [RawRecord(0, at, at, *commit(partition=at)) for at in range(40)]
@@ -200,6 +204,7 @@ def test_packed_new_positions_of_a_known_group_are_not_put_one_by_one(monkeypatc
     assert mirror.offsets.count("orders") == 30
 
 
+@NEEDS_COMPILED
 def test_few_positions_are_numbered_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those behind the first of a group that is not known yet, which comes in the midst."""
     removed, remove = list[bytes](), KeyIndex.remove

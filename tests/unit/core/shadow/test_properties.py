@@ -17,7 +17,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
 from agent.core.shadow.views import GroupView
 from tests import examples
-from tests.unit.core.packing import packed
+from tests.unit.core.packing import NEEDS_COMPILED, packed
 from tests.unit.core.shadow.build import Log, commit, new_group, run_of, topic_id
 from tests.unit.core.shadow.histories import histories
 from tests.unit.core.shadow.oracle import Broker
@@ -48,7 +48,9 @@ def one_by_one(records: Sequence[RawRecord]) -> tuple[PartitionMirror, list[Tran
 
 
 BatchOf = Callable[[Sequence[RawRecord]], RecordBatch]
-EITHER_FORM = pytest.mark.parametrize("batch_of", [pytest.param(run_of, id="lists"), packed])
+EITHER_FORM = pytest.mark.parametrize(
+    "batch_of", [pytest.param(run_of, id="lists"), pytest.param(packed, id="packed", marks=NEEDS_COMPILED)]
+)
 """The columns of a batch: lists, or blocks of memory."""
 
 

@@ -6,10 +6,12 @@ import pytest
 
 from agent.kafka.source import bulk
 from agent.kafka.source.bulk import BulkReader, BulkUnavailable
+from tests.unit.core.packing import NEEDS_COMPILED
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
 
+@NEEDS_COMPILED
 @pytest.mark.parametrize(
     ("conf", "reason"),
     [
@@ -30,6 +32,7 @@ def test_nothing_is_compiled_for_every_platform(monkeypatch: pytest.MonkeyPatch)
         BulkReader(NOBODY, "t", {0: 0})
 
 
+@NEEDS_COMPILED
 def test_where_nobody_answers_nothing_comes_and_it_ends() -> None:
     with BulkReader(NOBODY, "t", {0: 0}) as reader:
         assert reader.take(0.1) is None
