@@ -84,7 +84,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}}
 REFUSALS: dict[str, dict[str, Any]] = {
-    "400": {"description": "A parameter is invalid, or several clusters have that group."},
+    "400": {"description": "A parameter is invalid, there are too many, or several clusters have that group."},
     "401": {
         "description": "A user name and password are required (where a web-config file names users).",
         "headers": {"WWW-Authenticate": {"required": True, "schema": TEXT}},
@@ -103,7 +103,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
         "headers": _RETRY,
     },
 }
-ALWAYS = ("401", "405", "413", "421", "429", "500")
+ALWAYS = ("400", "401", "405", "413", "421", "429", "500")
 """What any address may answer. Probes (`is_open`) need no password."""
 
 HEADERS: dict[str, dict[str, Any]] = {
@@ -113,7 +113,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     },
 }
 
-_api = partial(_Route, refusals=("400", "404", "503"))
+_api = partial(_Route, refusals=("404", "503"))
 _word = partial(_Route, answers={_TEXT: TEXT}, refusals=("503",), tag="monitoring")
 _page = partial(_Route, answers={_HTML: TEXT}, parameters=("cluster",), refusals=("404", "503"), tag="people")
 
@@ -176,7 +176,6 @@ ROUTES: tuple[_Route, ...] = (
         "The agent's own state.",
         {_JSON: ref("status")},
         ("cluster",),
-        refusals=("404", "503"),
         about="Of one of several clusters: as of an agent that reads that one alone.",
     ),
     _api(OPENAPI, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),

@@ -21,7 +21,7 @@ from agent.common import timespec
 from agent.presentation.schemas.builders import refs
 from agent.serving import openapi, routes
 from agent.serving.web import answers
-from agent.serving.web.auth_middleware import PUBLIC_PATHS, AuthMiddleware
+from agent.serving.web.auth_middleware import MAX_PARAMETERS, PUBLIC_PATHS, AuthMiddleware
 from tests.generate.schemas import OPENAPI, text_of
 from tests.unit.serving.openapi.checking import described, resolved
 from tests.unit.serving.openapi.scenes import SCENES, served
@@ -174,6 +174,8 @@ def test_refusals_are_as_described(clients: dict[str, Client]) -> None:
             assert (answer.status_code, [*described(path, answer)]) == (405, []), (method, path)
         answer = clients["whole"].request("GET", address, content=b"{}")
         assert (answer.status_code, [*described(path, answer)]) == (413, []), path
+        answer = clients["whole"].get(address + "?" + "&" * MAX_PARAMETERS)
+        assert (answer.status_code, [*described(path, answer)]) == (400, []), path
 
 
 def test_a_password_is_asked_for_as_described(tmp_path: Path) -> None:
