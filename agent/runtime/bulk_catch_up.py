@@ -56,20 +56,18 @@ def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> 
         return False
     try:
         starts = {it: taker.next_offset(it) or bounds.first for it, bounds in left.items()}
-        bulk = BulkReader(conf, reader.topic, starts)
-    except BulkUnavailable as reason:
-        log.info("the topic is not read in bulk: %s", reason)
-        return False
-    reader.leave(left)
-    for number in left:
-        taker.let_go(number)
-        _tell(reader, taker, number)
-    try:
-        with bulk:
+        with BulkReader(conf, reader.topic, starts) as bulk:
+            reader.leave(left)
+            for number in left:
+                taker.let_go(number)
+                _tell(reader, taker, number)
             is_whole = _read(reader, bulk, {it: bounds.end for it, bounds in left.items()}, taker)
             if not taker.wants_no_more:
                 # Before brokers are asked for what follows, which all else that they are asked waits for.
                 taker.meanwhile()
+    except BulkUnavailable as reason:
+        log.info("the topic is not read in bulk: %s", reason)
+        return False
     finally:
         reader.take_back(left)
     return not is_whole

@@ -50,7 +50,7 @@ RUNS_AHEAD = 4
 BATCH_MESSAGES = 2_500
 """See `agent.kafka.source.topic.BATCH_RECORDS`."""
 
-METADATA_MS, POLL_MS = 2_000, 50
+METADATA_TRIES, METADATA_MS, POLL_MS = 8, 250, 50
 
 FETCHING = {"fetch.wait.max.ms": "5", "max.partition.fetch.bytes": "2097152"}
 """Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
@@ -80,6 +80,8 @@ _FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
     "rd_kafka_destroy": (None, [c_void_p]),
     "rd_kafka_metadata": (c_int, [c_void_p, c_int, c_void_p, POINTER(c_void_p), c_int]),
     "rd_kafka_metadata_destroy": (None, [c_void_p]),
+    "rd_kafka_topic_new": (c_void_p, [c_void_p, c_char_p, c_void_p]),
+    "rd_kafka_topic_destroy": (None, [c_void_p]),
     "rd_kafka_poll_set_consumer": (c_int, [c_void_p]),
     "rd_kafka_topic_partition_list_new": (c_void_p, [c_int]),
     "rd_kafka_topic_partition_list_add": (c_void_p, [c_void_p, c_char_p, c_int32]),
@@ -87,6 +89,7 @@ _FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
     "rd_kafka_topic_partition_list_destroy": (None, [c_void_p]),
     "rd_kafka_assign": (c_int, [c_void_p, c_void_p]),
     "rd_kafka_queue_get_consumer": (c_void_p, [c_void_p]),
+    "rd_kafka_queue_yield": (None, [c_void_p]),
     "rd_kafka_queue_destroy": (None, [c_void_p]),
     "rd_kafka_consumer_close": (c_int, [c_void_p]),
 }
@@ -133,18 +136,32 @@ class BulkReader:
         self._runs: queue.Queue[PackedRun] = queue.Queue(RUNS_AHEAD)
         self._memory = RunMemory(RUN_RECORDS, RUN_BYTES)
         self._client = self._new_client(consumer_properties({**FETCHING, **conf}))
+        self._messages = self._rd.rd_kafka_queue_get_consumer(self._client)
         self._stop = threading.Event()
         self._thread = daemon_thread("bulk", self._run)
 
     def __enter__(self) -> BulkReader:
-        self._thread.start()
+        """Begin. Raises `BulkUnavailable`."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._close()
+            raise BulkUnavailable(f"its thread cannot be started: {error}") from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        # Or it would sleep on until `POLL_MS` are over.
+        self._rd.rd_kafka_queue_yield(self._messages)
         self._thread.join()
+        self._close()
+
+    def _close(self) -> None:
+        self._rd.rd_kafka_queue_destroy(self._messages)
+        self._rd.rd_kafka_consumer_close(self._client)
+        self._rd.rd_kafka_destroy(self._client)
         self._memory.close()
 
     @property
@@ -182,16 +199,19 @@ class BulkReader:
             self._read()
         except Exception:
             log.exception("reading in bulk failed; the rest is read record by record")
-        finally:
-            self._rd.rd_kafka_consumer_close(self._client)
-            self._rd.rd_kafka_destroy(self._client)
 
     def _assign(self) -> None:
         rd, metadata = self._rd, c_void_p()
         rd.rd_kafka_poll_set_consumer(self._client)
         # Unasked it looks only a second later where the partitions are.
-        if not rd.rd_kafka_metadata(self._client, 1, None, byref(metadata), METADATA_MS):
-            rd.rd_kafka_metadata_destroy(metadata)
+        topic = rd.rd_kafka_topic_new(self._client, self._topic, None)
+        for _ in range(METADATA_TRIES):
+            if self._stop.is_set():
+                break
+            if not rd.rd_kafka_metadata(self._client, 0, topic, byref(metadata), METADATA_MS):
+                rd.rd_kafka_metadata_destroy(metadata)
+                break
+        rd.rd_kafka_topic_destroy(topic)
         partitions = rd.rd_kafka_topic_partition_list_new(len(self._starts))
         for number, offset in self._starts.items():
             rd.rd_kafka_topic_partition_list_add(partitions, self._topic, number)
@@ -201,9 +221,8 @@ class BulkReader:
 
     def _read(self) -> None:
         rd, lib = self._rd, self._lib
-        messages = rd.rd_kafka_queue_get_consumer(self._client)
         functions = Client(*(cast(getattr(rd, name), c_void_p).value for name in _OF_MESSAGES))
-        reader = lib.reader_new(byref(functions), messages, BATCH_MESSAGES, FOLLOWERS, *SEED)
+        reader = lib.reader_new(byref(functions), self._messages, BATCH_MESSAGES, FOLLOWERS, *SEED)
         try:
             if reader is None:
                 raise MemoryError(f"no memory for {BATCH_MESSAGES} messages")
@@ -216,7 +235,6 @@ class BulkReader:
                     self._put(packed)
         finally:
             lib.reader_free(reader)
-            rd.rd_kafka_queue_destroy(messages)
 
     def _put(self, packed: PackedRun) -> None:
         while not self._stop.is_set():

@@ -6,7 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from threading import Thread
+from threading import Thread, stack_size
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -296,6 +296,21 @@ def test_what_is_little_is_not_read_in_bulk(
     with TopicReader(conf, topic=name) as reader:
         reader.connect()
         read_in_bulk(reader, conf, kept)
+        records, _ = polled(reader)
+    assert kept.times == 0
+    assert len(records[0]) == 100
+
+
+def test_where_no_thread_can_be_started_it_is_read_record_by_record(broker: EmbeddedBroker, name: str) -> None:
+    write(broker, name, random.Random(1), 0, 100)
+    conf, kept = {"bootstrap.servers": broker.bootstrap_servers}, Keeping()
+    with TopicReader(conf, topic=name) as reader:
+        reader.connect()
+        size = stack_size(1 << 46)
+        try:
+            assert not read_in_bulk(reader, conf, kept)
+        finally:
+            stack_size(size)
         records, _ = polled(reader)
     assert kept.times == 0
     assert len(records[0]) == 100
