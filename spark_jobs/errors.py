@@ -228,6 +228,9 @@ _LOCAL = re.compile(r"\bfile:(?://)?(?=/)")
 """In front of paths of this machine."""
 
 
+GAVE_UP = "Spark gave up: "
+"""In front of what nobody here knows better than Spark."""
+
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?: [^\n]*\n)+(\w[^\n]*: [^\n]+)")
 
 
@@ -239,10 +242,10 @@ def explained(text: str) -> JobError:
             return kind(_LOCAL.sub("", sentence.format(*((it or "").strip() for it in found.groups()))))
     # Of a task in Python the last that was raised is what began it.
     if raised := _RAISED.findall(text):
-        return JobFailed(f"Spark gave up: {raised[-1]}")
+        return JobFailed(f"{GAVE_UP}{raised[-1]}")
     # Py4J says first which call it was, and on a line of its own what was raised.
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("An error occurred while calling ")]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     said = (causes or lines or ["nothing was said"])[-1 if causes else 0]
-    return JobFailed(f"Spark gave up: {said.removeprefix('Caused by: ')}")
+    return JobFailed(f"{GAVE_UP}{said.removeprefix('Caused by: ')}")

@@ -130,6 +130,7 @@ def is_delta(spark: SparkSession, path: str) -> bool:
 
 def read_delta(spark: SparkSession, path: str) -> DataFrame:
     """A table as it is now, whatever is done with the rows later."""
-    newest = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()
+    quoted = path.replace("`", "``")
+    newest = spark.sql(f"DESCRIBE HISTORY delta.`{quoted}` LIMIT 1").first()
     assert newest is not None, "a table has a version"
     return spark.read.format("delta").option("versionAsOf", newest["version"]).load(path)

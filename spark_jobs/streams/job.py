@@ -33,7 +33,7 @@ from agent.tools.spark_submit.jobs import Kafka, Stream
 from agent.tools.spark_submit.paths import local_directory
 from spark_jobs.backfill.job import ORDER, driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
-from spark_jobs.errors import JobError, Unreachable
+from spark_jobs.errors import GAVE_UP, JobError, Unreachable, explained
 from spark_jobs.formats.api import HISTORY, WAIT_S
 from spark_jobs.formats.delta import is_delta
 from spark_jobs.formats.opening import conformed, open_output
@@ -174,7 +174,7 @@ def wait(query: StreamingQuery, check: Check) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    told, checked_s = -1, time.monotonic()
+    told, unknown, checked_s = -1, "", time.monotonic()
     while not stopped.is_set() and not query.awaitTermination(1):
         progress = query.lastProgress
         if progress is not None and progress["batchId"] != told and progress["numInputRows"]:
@@ -185,9 +185,13 @@ def wait(query: StreamingQuery, check: Check) -> None:
             continue
         try:
             check()
-        except (Unreachable, Py4JError):
+            unknown = ""
+        except (Unreachable, Py4JError) as error:
             # Brokers may come back, and so may the store that the checkpoint and the tables are in.
-            pass
+            why = str(explained(str(error))).removeprefix(GAVE_UP) if isinstance(error, Py4JError) else str(error)
+            if why != unknown:
+                print_status(f"whether the stream may go on is not known: {why}; it is looked at again")
+            unknown = why
         except JobError:
             query.stop()
             raise

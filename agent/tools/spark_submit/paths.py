@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -32,7 +31,8 @@ ICEBERG = "iceberg:"
 def local_directory(path: str) -> Path | None:
     """The same; what says so by `file:` is one as well, wherever Hadoop is configured."""
     if path.startswith("file:"):
-        return Path(unquote(urlsplit(path).path))
+        # Hadoop takes every character for itself: `%20` is no blank.
+        return Path(re.sub("^file:(//[^/]*)?", "", path))
     return local(path)
 
 

@@ -154,6 +154,16 @@ def test_what_a_killed_job_left_of_a_new_delta_table_is_no_hindrance(spark: Spar
     assert place.read() == each(2)
 
 
+@pytest.mark.parametrize("form", ["delta", "parquet"])
+def test_a_directory_of_any_name(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    """Spark's tables are named between backticks; and to Hadoop `%20` in a URL is no blank, nor `#` its end."""
+    place = Place(spark, form, Path(f"file:{tmp_path}/a`b%20c#d"))
+    place.replace(1)
+    place.replace(2)
+    assert place.read() == each(2)
+    assert [it.name for it in tmp_path.iterdir()] == ["a`b%20c#d"]
+
+
 @pytest.mark.parametrize("error", [AnalysisException("it is there"), Py4JError("AlreadyExistsException")])
 def test_an_iceberg_table_that_another_job_makes_meanwhile_is_taken(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

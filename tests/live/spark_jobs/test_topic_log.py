@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,18 +149,22 @@ def test_a_partition_without_a_record_in_a_batch_may_have_some_left(
 
 
 def test_a_stream_to_which_nothing_comes_is_looked_at_too(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("spark_jobs.streams.job.CHECKED_S", 0.0)
     (tmp_path / "empty").mkdir()
     idle = spark.readStream.schema("value binary").parquet(str(tmp_path / "empty"))
     query = idle.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    answers = [JobError("it is another one now"), Py4JError("503 Slow Down"), Unreachable("no answer")]
+    slow = Py4JError("503 Slow Down")
+    answers = [JobError("it is another one now"), slow, None, slow, slow, Unreachable("no answer")]
 
     def check() -> None:
-        raise answers.pop()
+        if (answer := answers.pop()) is not None:
+            raise answer
 
     with pytest.raises(JobError, match="it is another one now"):
         wait(query, check)
     assert not answers
+    told = re.findall("^kshadow: whether the stream may go on is not known: (.*); it", capfd.readouterr().err, re.M)
+    assert told == ["no answer", "503 Slow Down", "503 Slow Down"], "each once, until it was known again"
     assert not query.isActive
