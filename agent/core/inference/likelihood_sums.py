@@ -133,16 +133,16 @@ class DepartureOrders(Struct, frozen=True):
         return total
 
 
-def departure_orders(members: Sequence[TermsByCause]) -> list[DepartureOrders]:
-    """The orders in which each member went in its own way, and behind those the ones in which all went in the same,
-    for one reason."""
+def departure_orders(members: Sequence[TermsByCause], *, one_reason: bool = True) -> list[DepartureOrders]:
+    """The orders in which each member went in its own way, and behind those, unless they cannot have had
+    `one_reason`, the ones in which all went in the same."""
     if not all(members):
         return []  # there is no order without a term of each
     if len(members) < 2:
         sums = _alone(members[0]) if members else NOBODY
         return [DepartureOrders(1.0, members, sums, [NOBODY] * len(members))]
     out = [_independent_orders(1 - P.same_way_share, members)]
-    for cause, prior in P.departure_shares.items():
+    for cause, prior in P.departure_shares.items() if one_reason else ():
         same = [{cause: terms[cause]} for terms in members if cause in terms]
         if len(same) == len(members):
             # The prior is in each member's terms, and all went so for one reason.

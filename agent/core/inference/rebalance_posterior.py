@@ -462,11 +462,11 @@ class _Orders(NamedTuple):
     timed: list[DepartureOrders]
 
 
-def _orders(terms: list[TermsByCause]) -> _Orders:
+def _orders(terms: list[TermsByCause], *, one_reason: bool = True) -> _Orders:
     if not any(_DROPPED in it for it in terms):
-        return _Orders(departure_orders(terms), [])
+        return _Orders(departure_orders(terms, one_reason=one_reason), [])
     alive = [{cause: term for cause, term in it.items() if cause is not _DROPPED} for it in terms]
-    return _Orders(departure_orders(alive), departure_orders(terms))
+    return _Orders(departure_orders(alive, one_reason=one_reason), departure_orders(terms, one_reason=one_reason))
 
 
 def _add_orders(
@@ -520,7 +520,10 @@ def _add_start_interval(
         return  # nothing began it
     ending = _ending(seen, commits, start)
     terms = _departure_terms(seen, gone, start.low_ms, start.high_ms, timed=ending.by_timer > 0)
-    orders = _orders(_returned_since(seen, terms, began) if returned else terms)
+    # Of those that go for one reason and leave nobody, the first and the last are hardly further apart.
+    is_apart = seen.emptied and start.high_ms < end - P.heartbeat_interval_ms - P.late_heartbeat_ms
+    since = _returned_since(seen, terms, began) if returned else terms
+    orders = _orders(since, one_reason=bool(other) or not is_apart)
     if other:
         total = _add_orders(orders, other, 0.0, ending, out)
         out.joined_first += total * joined / other
@@ -532,8 +535,6 @@ def _add_start_interval(
         again = P.early_restart_odds * alone * came * others_returned / P.restart_ms
         out.joined_first += _add_orders(_orders(_returned_before(seen, terms)), again, 0.0, ending, out)
     went = alone * came * (P.replacement_odds if seen.new_members else 1.0)
-    # Of those that go for one reason and leave nobody, the first and the last are hardly further apart.
-    is_apart = seen.emptied and start.high_ms < end - P.heartbeat_interval_ms - P.late_heartbeat_ms
     _add_orders(orders, 0.0, went, ending, out, one_reason=not is_apart)
 
 
