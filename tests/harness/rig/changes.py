@@ -5,6 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic  # type: ignore[attr-defined]
 
+from tests.harness.rig.fleet import Client
 from tests.harness.rig.settings import COOPERATIVE, EAGER
 from tests.harness.rig.stage import Stage
 from tests.harness.rig.wire import member_ids, remove_members
@@ -39,6 +40,40 @@ def cooperative(stage: Stage) -> None:
             stage.kill(stage.dice.choice(stage.clients))
         stage.settle(len(stage.clients))
     stage.work(3)
+
+
+def cooperative_pair(stage: Stage) -> None:
+    """A cooperative member joins, and just as the second round that follows is due another joins or leaves."""
+    settings = stage.begin(assignor=COOPERATIVE)
+    members = stage.gather(stage.dice.randint(4, 5))
+    away: list[Client] = []
+
+    def leave() -> None:
+        client = stage.dice.choice([it for it in members if it not in away])
+        stage.note("unsubscribe", client)
+        client.tell("unsubscribe")
+        away.append(client)
+
+    def join() -> None:
+        client = away.pop(stage.dice.randrange(len(away)))
+        stage.note("subscribe", client)
+        client.tell("subscribe", topics=list(settings.topics))
+
+    for _ in range(5):
+        for _ in range(stage.dice.choice((1, 2))):
+            leave()
+        stage.settle(len(members) - len(away))
+        stage.work(1, 5)
+        generation = stage.generation
+        join()
+        stage.outgrow(generation)
+        stage.sleep(stage.dice.uniform(0, 0.4))
+        stage.dice.choice((join, leave) if away else (leave,))()
+        stage.settle(len(members) - len(away))
+        stage.work(1, 3)
+        while away:
+            join()
+        stage.settle(len(members))
 
 
 def deploy(stage: Stage) -> None:

@@ -32,6 +32,7 @@ PLAYS: dict[str, Play] = {
     "idle": Play(faults.idle),
     "scale": Play(changes.scale, 4, any_library=True),
     "coop": Play(changes.cooperative, 3),
+    "coop_pair": Play(changes.cooperative_pair),
     "deploy": Play(changes.deploy, 4, any_library=True),
     "static": Play(changes.static, 3),
     "resubscribe": Play(changes.resubscribe),
