@@ -425,6 +425,7 @@ def _weigh(
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     others = _Others(facts)
     newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
+    followup_due_ms = (facts.given_up_ms or facts.since_ms) if facts.withheld_partitions and facts.after else None
     times = {
         member.member_id: departure_times(
             member,
@@ -441,6 +442,7 @@ def _weigh(
             coordinator_change=facts.coordinator_change,
             newest_ms=newest_ms,
             has_deleted_topic=facts.has_deleted_topic,
+            is_followed_up=followup_due_ms is not None,
         )
         for member in gone
     }
@@ -453,7 +455,7 @@ def _weigh(
         client_returned=[member.member_id in returned for member in weighed],
         new_members=len(facts.joined) - back,
         remaining=[facts.activity.get(member_id, NO_COMMITS) for member_id in sorted(stayed)],
-        has_withheld_partitions=bool(facts.withheld_partitions and facts.after),
+        followup_due_ms=followup_due_ms,
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,
         emptied=not facts.after,

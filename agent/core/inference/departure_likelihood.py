@@ -50,7 +50,8 @@ commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobod
 member without partitions, whose earlier commits count no more and whose π of a poll timeout is times
 unlikely_factor),
 
-    member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time
+    member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time;
+                     where a cooperative round was due, π · v · closed_as_joined_share · U[g - ε, g + ε] as well
     session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
@@ -144,6 +145,7 @@ def departure_times(
     coordinator_change: CoordinatorChange | None = None,
     newest_ms: int = 0,
     has_deleted_topic: bool = False,
+    is_followed_up: bool = False,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
@@ -153,8 +155,8 @@ def departure_times(
     not known), `silence_share` how many fall silent for another reason before they go, `others_moved` whether
     another's positions moved on after its own did, `coordinator_change` the newest of the group's partition (None:
     none is known), `newest_ms` when any member of its generation committed last, `has_deleted_topic` whether a topic
-    of theirs was deleted meanwhile. Times are epoch milliseconds. Shares are those of all departures, so the causes'
-    are to be compared.
+    of theirs was deleted meanwhile, `is_followed_up` whether a cooperative round was due as its generation began.
+    Times are epoch milliseconds. Shares are those of all departures, so the causes' are to be compared.
     """
     limits, last = member_limits(member), activity.last_commit_ms
     if has_deleted_topic and limits.poll_ms is not None:
@@ -174,6 +176,7 @@ def departure_times(
                 end_ms,
                 usual,
                 in_background=cooperative and any((member.owned or {}).values()),
+                is_followed_up=is_followed_up,
             )
             # Its client may have rejoined by itself.
             out = _with_unmoved_stall(out, limits, activity, end_ms, falls_idle)
@@ -471,6 +474,7 @@ def _without_commits(
     usual_interval_ms: int | None,
     *,
     in_background: bool,
+    is_followed_up: bool,
 ) -> TimesByCause:
     """Only that it was there as its generation began is known. Any later time is as good, but that one which dies
     soon after has no time to commit."""
@@ -496,6 +500,12 @@ def _without_commits(
         ),
         Cause.ADMIN_REMOVED: scale_times(later_than(since_ms), works),
     }
+    if is_followed_up:
+        # Who was closed while it joined says so as its generation begins, at once as the next round does.
+        begins = UniformInterval(
+            works * P.closed_as_joined_share, since_ms - P.timer_precision_ms, since_ms + P.timer_precision_ms
+        )
+        out[Cause.MEMBER_LEFT] = (*out[Cause.MEMBER_LEFT], begins)
     if limits.poll_ms is not None:
         out[Cause.POLL_TIMEOUT] = later_than(since_ms + limits.poll_ms)
         if in_background:

@@ -94,7 +94,8 @@ class RebalanceFacts(Struct, frozen=True):
     new. `since_ms` is when the generation before was complete (None: not known) and `joined_ms` when its join phase
     had ended (None: as `since_ms`); `end_ms` is when the join phase of this rebalance ended.
     `withheld_partitions` counts those that the generation before left without an owner, for a cooperative round to
-    follow; `skipped_generations` those that never completed. `forgotten_topics` are those of which nobody has any
+    follow, and `given_up_ms` is when one of them was committed first since then, as it was given up (None: none was);
+    `skipped_generations` those that never completed. `forgotten_topics` are those of which nobody has any
     partition any more, and nothing is committed. `has_deleted_topic`: one that members had was deleted since the
     generation before was complete. `cooperative`: members keep what they have through a rebalance.
     `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
@@ -117,6 +118,7 @@ class RebalanceFacts(Struct, frozen=True):
     skipped_generations: int
     migrated: bool
     cooperative: bool = False
+    given_up_ms: int | None = None
     creates_internal_topics: bool = False
     notice_ms: int = PARAMETERS.heartbeat_interval_ms
     joined_ms: int | None = None

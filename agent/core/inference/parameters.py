@@ -86,8 +86,12 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     busy_ms: int = 5_000
     """Mean time until a member that is busy notices a rebalance. Rig. Weight 6, 6."""
 
+    followup_at_once_ms: int = 20
+    """From one cooperative round to the next: members give up what they have to, and join again. Rig: of librdkafka
+    and franz-go 2 ms as a median, of Java 20."""
+
     followup_ms: int = 400
-    """From one cooperative round to the next: members give up what they have to, and join again. Rig. Weight 0."""
+    """The same where they are at work on what they polled, at the most. Rig. Weight 0."""
 
     cooperative_rejoin_ms: int = 20_000
     """The same where the broker's log tells: within this time members poll, and so rejoin. Chosen. Weight 0."""
@@ -178,6 +182,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     silence_of_all_share: float = 0.4
     """The same where those that stayed fell silent as well: nothing comes to the topics any more. Chosen."""
 
+    closed_as_joined_share: float = 0.1
+    """So many leave as their generation begins, for each that leaves later without a commit, where a cooperative
+    round is due. Rig: one of 16 to one of three."""
+
     slow_close_share: float = 0.4
     """Of those that close without a commit, how many take up to `slow_close_ms`. Rig. Weight 0, 14."""
 
@@ -259,8 +267,12 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     overdue_commit_factor: float = 0.1
     """So likely it is, other things alike, that a member that stays has missed a commit. Chosen. Weight 6, 6."""
 
-    followup_share: float = 0.92
-    """How many rounds that left partitions without an owner are followed by another at once. Rig. Weight 0."""
+    followup_share: float = 0.95
+    """How many rounds that left partitions without an owner are followed by another within `followup_ms`. Rig. Weight
+    0."""
+
+    followup_at_once_share: float = 0.95
+    """How many of those are so within `followup_at_once_ms`. Rig."""
 
     replacement_odds: float = 3.0
     """So much more often, where one goes and one comes, it is the departure that comes first. Rig. Weight 0."""

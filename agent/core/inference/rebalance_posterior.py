@@ -19,12 +19,17 @@ slower_notice_share, h the heartbeat interval and k what members of the group to
 Where those that stay commit seldom (slow_commits_ms), what is told must hold as well with 1 - s = busy_group_share
 and their commit interval in place of busy_ms.
 
-trigger(b): with m members that came, the generation's length l and x = (e - b) / l (the others came since b)
+trigger(b): with m members that came, the generation's length l, x = (e - b) / l (the others came since b), and F(b)
+of rounds that left partitions without an owner followed up by b, f(b) its density (0 where none were left)
 
-    joined     m / l · x^(m-1)
-    followed   followup_share / followup_ms · x^m       within followup_ms of the generation before
-    rejoined   1 / l · x^m                              if a member that stays had a reason
-    departed   x^m, times replacement_odds if any came; when it went is in its own term, below
+    joined     (1 - F(b)) · m / l · x^(m-1)
+    followed   f(b) · x^m
+    rejoined   (1 - F(b)) · 1 / l · x^m                 if a member that stays had a reason
+    departed   (1 - F(b)) · x^m, times replacement_odds if any came; when it went is in its own term, below
+
+    f          followup_share · ( p · U[d, d + followup_at_once_ms] + (1 - p) · U[d, d + followup_ms] )
+               p = followup_at_once_share, d when the generation before was complete, or such a partition was
+               committed first since then: clients commit what they give up, and then join again
 
 departures(b, order): the product over members that went of their densities or probabilities of going just then at b
 (it was the trigger), between b and e, or at e (it was waited for); each by cause (`departure_likelihood`), and by
@@ -80,7 +85,8 @@ class RebalanceObservation(Struct, frozen=True):
     `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
     `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
     `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
-    of those that stay. `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left;
+    of those that stay. `followup_due_ms` is from when on a cooperative round may follow (None: none is due).
+    `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left;
     `are_dynamic`: none of those that went is static. `notice_ms` is how long members of the group take to notice a
     rebalance, as far as is known; `busy_share` of them are busy, for `busy_ms` as a mean.
     """
@@ -91,7 +97,7 @@ class RebalanceObservation(Struct, frozen=True):
     client_returned: Sequence[bool]
     new_members: int
     remaining: Sequence[CommitActivity]
-    has_withheld_partitions: bool
+    followup_due_ms: int | None
     rejoin_has_reason: bool
     cooperative: bool
     emptied: bool
@@ -326,8 +332,8 @@ def _start_intervals(seen: RebalanceObservation) -> Iterator[StartInterval]:
         back += step
         if back >= P.fine_steps_ms:
             step *= P.step_growth_factor
-    if seen.has_withheld_partitions and seen.since_ms is not None:
-        cuts.add(seen.since_ms + P.followup_ms)
+    if (due_ms := seen.followup_due_ms) is not None:
+        cuts.update((due_ms, due_ms + P.followup_at_once_ms, due_ms + P.followup_ms))
     if any(Cause.REJOIN_TIMEOUT in times for times in seen.departure_times):
         cuts.update(_timed_out_start(seen))
     cuts.update(it.last_commit_ms for it in seen.remaining[: P.remaining_sampled] if it.last_commit_ms is not None)
@@ -510,10 +516,11 @@ def _add_start_interval(
     generation_began = seen.since_ms if seen.since_ms is not None else start.low_ms
     lasted = max(end - generation_began, P.shortest_generation_ms)
     part = (end - began + P.timer_precision_ms) / lasted
-    alone = likelihood * (1 - P.followup_share if seen.has_withheld_partitions else 1.0)
+    before, by_then = _followed_up_share(seen, start.low_ms), _followed_up_share(seen, start.high_ms)
+    alone = likelihood * (1 - (before + by_then) / 2)
     came = part**seen.new_members
     joined = alone * seen.new_members / lasted * part ** max(seen.new_members - 1, 0)
-    followed = likelihood * P.followup_share / P.followup_ms * came if _may_follow_up(seen, began) else 0.0
+    followed = likelihood * (by_then - before) / (start.high_ms - start.low_ms) * came
     asked = alone / lasted * came if seen.rejoin_has_reason else 0.0
     other, returned = joined + followed + asked, sum(seen.client_returned)
     if not (other or returned) and start.high_ms <= gone.first_ms:
@@ -596,5 +603,10 @@ def _returned_since(seen: RebalanceObservation, terms: list[TermsByCause], began
     ]
 
 
-def _may_follow_up(seen: RebalanceObservation, began: float) -> bool:
-    return seen.has_withheld_partitions and (seen.since_ms is None or began <= seen.since_ms + P.followup_ms)
+def _followed_up_share(seen: RebalanceObservation, at_ms: float) -> float:
+    """F(b) of the module."""
+    if seen.followup_due_ms is None:
+        return 0.0
+    after_ms = max(at_ms - seen.followup_due_ms, 0.0)
+    at_once, later = min(after_ms / P.followup_at_once_ms, 1.0), min(after_ms / P.followup_ms, 1.0)
+    return P.followup_share * (P.followup_at_once_share * at_once + (1 - P.followup_at_once_share) * later)

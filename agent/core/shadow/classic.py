@@ -329,6 +329,7 @@ class ClassicGroup:
             end_ms=end_ms,
             leader=leader,
             withheld_partitions=0 if self._still_waits(held, holds) else len(self._withheld),
+            given_up_ms=self._given_up_ms(since_ms, end_ms, offsets) if changes.joined or left else None,
             skipped_generations=skipped,
             migrated=self._migrated,
             cooperative=cooperative,
@@ -434,6 +435,13 @@ class ClassicGroup:
             for partition in (held | waits) - holds
             if is_connect or partition[0] in wanted
         }
+
+    def _given_up_ms(self, since_ms: int | None, end_ms: int, offsets: CommittedOffsets) -> int | None:
+        """When one of the partitions that wait for an owner was committed first since the round that took it back: as
+        it was given up, which may take as long as its owner is at work on what it polled."""
+        found = (offsets.commit(self.name, *it) for it in self._withheld)
+        committed = (it[0].commit_ms for it in found if it is not None)
+        return min((at_ms for at_ms in committed if (since_ms or 0) < at_ms <= end_ms), default=None)
 
     def _still_waits(self, held: Mapping[Partition, str], holds: Mapping[Partition, str]) -> bool:
         """Whether Connect's leader goes on holding back all that it held back, and assigns something else: then it is

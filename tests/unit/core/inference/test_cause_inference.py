@@ -344,6 +344,24 @@ def test_a_new_member_comes_into_a_cooperative_round() -> None:
     assert (inferred.cause, inferred.causes) == ("cooperative_followup", ("cooperative_followup", "member_joined"))
 
 
+@pytest.mark.parametrize(("given_up", "cause"), [(2, "cooperative_followup"), (300, "member_left")])
+def test_a_member_leaves_as_a_cooperative_round_is_due(given_up: int, cause: str) -> None:
+    """`c-1` says goodbye 100 ms after the generation began; `a-1` commits what it has to give up before that, or only
+    when it has done with what it polled."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0, 1]}), b.member("c-1", {"t": [2]})))
+    log.add(b.commit("t", 1, at_ms=log.now_ms))
+    kept, stays = b.member("a-1", {"t": [0]}, owned={"t": [0, 1]}), b.member("c-1", {"t": [2]}, owned={"t": [2]})
+    log.add(b.classic_group(2, kept, stays, b.member("b-1"), state_ms=log.now_ms + b.STEP_MS))
+    began_ms = log.now_ms
+    for at_ms, partition in sorted([(given_up, 1), (100, 2)]):
+        at_ms += began_ms
+        log.add(b.commit("t", partition, at_ms=at_ms), after_ms=at_ms - log.now_ms)
+    last = began_ms + 1_500 - log.now_ms
+    kept = b.member("a-1", {"t": [0, 2]}, owned={"t": [0]})
+    log.add(b.classic_group(3, kept, b.member("b-1", {"t": [1]}), state_ms=began_ms + 1_500), after_ms=last)
+    assert last_rebalance(log).inferred.cause == cause
+
+
 def test_those_who_stay_never_commit() -> None:
     """One went with a goodbye and one came; no commit of the others tells when the rebalance began."""
     stays = b.member("stay-1", {"t": [1]}, session_ms=S)
