@@ -456,6 +456,7 @@ def _weigh(
         new_members=len(facts.joined) - back,
         remaining=[facts.activity.get(member_id, NO_COMMITS) for member_id in sorted(stayed)],
         followup_due_ms=followup_due_ms,
+        followup_share=P.followup_share * (P.followup_of_gone_factor if _gave_up_and_went(facts) else 1.0),
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,
         emptied=not facts.after,
@@ -482,6 +483,16 @@ def _weigh(
             (name, it) for it in weights if weights.get(_OTHER[it], 0.0) > P.doubtful_timeout_share * weights[it]
         )
     return posterior, causes, doubtful
+
+
+def _gave_up_and_went(facts: RebalanceFacts) -> bool:
+    """Whether all went that had to give up partitions as their generation began: who does so is who joins again."""
+    gave_up = {
+        name
+        for name, it in facts.before.items()
+        if any(set(owned).difference(it.assignment.get(topic, ())) for topic, owned in (it.owned or {}).items())
+    }
+    return bool(gave_up) and not gave_up & facts.after.keys() and not facts.skipped_generations
 
 
 class _Stayed:

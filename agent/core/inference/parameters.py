@@ -271,6 +271,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     """How many rounds that left partitions without an owner are followed by another within `followup_ms`. Rig. Weight
     0."""
 
+    followup_of_gone_factor: float = 0.3
+    """So much less often are they where all that were to give up partitions are gone. Chosen: none of seven was, but
+    six were librdkafka's, which goes only once it has joined."""
+
     followup_at_once_share: float = 0.95
     """How many of those are so within `followup_at_once_ms`. Rig."""
 

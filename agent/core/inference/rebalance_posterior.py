@@ -28,6 +28,7 @@ of rounds that left partitions without an owner followed up by b, f(b) its densi
     departed   (1 - F(b)) · x^m, times replacement_odds if any came; when it went is in its own term, below
 
     f          followup_share · ( p · U[d, d + followup_at_once_ms] + (1 - p) · U[d, d + followup_ms] )
+               times followup_of_gone_factor where all that were to give up partitions are gone;
                p = followup_at_once_share, d when the generation before was complete, or such a partition was
                committed first since then: clients commit what they give up, and then join again
 
@@ -85,7 +86,8 @@ class RebalanceObservation(Struct, frozen=True):
     `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
     `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
     `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
-    of those that stay. `followup_due_ms` is from when on a cooperative round may follow (None: none is due).
+    of those that stay. `followup_due_ms` is from when on a cooperative round may follow (None: none is due),
+    and `followup_share` how many do.
     `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left;
     `are_dynamic`: none of those that went is static. `notice_ms` is how long members of the group take to notice a
     rebalance, as far as is known; `busy_share` of them are busy, for `busy_ms` as a mean.
@@ -105,6 +107,7 @@ class RebalanceObservation(Struct, frozen=True):
     longest_rebalance_timeout_ms: int
     notice_ms: int
     busy_ms: int = P.busy_ms
+    followup_share: float = P.followup_share
     busy_share: float = 1 - P.notices_in_time_share
 
 
@@ -609,4 +612,4 @@ def _followed_up_share(seen: RebalanceObservation, at_ms: float) -> float:
         return 0.0
     after_ms = max(at_ms - seen.followup_due_ms, 0.0)
     at_once, later = min(after_ms / P.followup_at_once_ms, 1.0), min(after_ms / P.followup_ms, 1.0)
-    return P.followup_share * (P.followup_at_once_share * at_once + (1 - P.followup_at_once_share) * later)
+    return seen.followup_share * (P.followup_at_once_share * at_once + (1 - P.followup_at_once_share) * later)

@@ -291,6 +291,14 @@ def test_a_cooperative_round_follows_what_is_given_up(given_up: int, cause: str)
     assert (inferred.cause, inferred.confidence > 0.8) == (cause, True)
 
 
+@pytest.mark.parametrize(("who", "cause"), [("a", "member_left"), ("b", "cooperative_followup")])
+def test_no_cooperative_round_follows_of_a_member_that_is_gone(who: str, cause: str) -> None:
+    """`a` left 250 ms after the generation began in which it or `b` had to give up a partition."""
+    before = [replace(it, owned={"t": (0, 1)}) if it.client_id == who else it for it in (A, B, C)]
+    silent = {"a": 1_250, "b": 1_166, "c": 301}
+    assert beside_a_round(facts(before, before[1:], silent, lasted=1_504)).cause == cause
+
+
 def test_as_sure_as_it_is_right_beside_a_cooperative_round() -> None:
     """Clients that do not commit what they give up, as nothing was new there: on brokers one that had not committed
     since then either left before the round in 18 of 196, as who was closed while it joined says so at once. One that
