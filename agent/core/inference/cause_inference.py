@@ -102,10 +102,11 @@ def _infer(
     if not causes:
         cause, confidence, more = next(found for rule in UNCHANGED_RULES if (found := rule(facts)) is not None)
         return Inference(cause, (cause,), confidence, (*evidence, *more), departures), posterior.began_ms
-    if facts.withheld_partitions and facts.after and posterior.followed_up >= P.least_trigger_confidence:
-        causes.add(Cause.COOPERATIVE_FOLLOWUP)
-        evidence.append(_withheld(facts))
-    trigger, confidence = _trigger(posterior, causes, change)
+    round_due = _round_due(facts)
+    if round_due is not None and posterior.followed_up >= P.least_trigger_confidence:
+        causes.add(round_due.cause)
+        evidence += round_due.evidence
+    trigger, confidence = _trigger(posterior, causes, change, round_due)
     if is_doubtful and trigger in _TIMEOUTS:
         confidence = min(confidence, P.uncertain_confidence)
     if _several_missed_one(facts):
@@ -128,20 +129,23 @@ def _withheld(facts: RebalanceFacts) -> Evidence:
     return {"kind": "withheld", "partitions": facts.withheld_partitions}
 
 
-def _trigger(posterior: Posterior, causes: set[Cause], change: Explanation | None) -> tuple[Cause, float]:
+def _trigger(
+    posterior: Posterior, causes: set[Cause], change: Explanation | None, round_due: Explanation | None
+) -> tuple[Cause, float]:
     """Which of several causes set the rebalance off, and how sure that is."""
-    if causes == {Cause.MEMBER_JOINED}:
+    if causes == {Cause.MEMBER_JOINED} and round_due is None:
         return Cause.MEMBER_JOINED, P.most_confidence
     options = {
         **posterior.departed_first,
         Cause.MEMBER_JOINED: posterior.joined_first,
-        Cause.COOPERATIVE_FOLLOWUP: posterior.followed_up,
+        **({} if round_due is None else {round_due.cause: posterior.followed_up}),
         **({} if change is None else {change.cause: posterior.rejoined_first}),
     }
     first = _likeliest(options)
     # Of a member of which it is not known how it went, it cannot be known that it began the rebalance so.
     if options[first] >= P.least_trigger_confidence and first in causes - {Cause.UNKNOWN_DEPARTURE}:
-        return first, _confidence_of(first, options)
+        most = round_due.confidence if round_due is not None and first is round_due.cause else P.most_confidence
+        return first, min(_confidence_of(first, options), most)
     departed = sum(posterior.departed_first.values()) >= P.least_trigger_confidence
     return Cause.UNKNOWN_DEPARTURE if departed else Cause.UNKNOWN, 0.0
 
@@ -250,6 +254,24 @@ def cooperative_followup(facts: RebalanceFacts) -> Explanation | None:
     return Explanation(Cause.COOPERATIVE_FOLLOWUP, P.followup_confidence, (_withheld(facts),))
 
 
+def leader_lacked_metadata(facts: RebalanceFacts) -> Explanation | None:
+    """A client that joins before it has heard of the topic takes nothing, and its leader joins again once it has."""
+    if _partition_counts(facts.before) or facts.since_ms is None:
+        return None
+    topics = {topic: [0, count] for topic, count in sorted(_partition_counts(facts.after).items()) if count}
+    if not topics or facts.end_ms - facts.since_ms > P.first_metadata_ms:
+        return None
+    evidence: Evidence = {"kind": "partitions", "topics": topics}
+    return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
+
+
+def _round_due(facts: RebalanceFacts) -> Explanation | None:
+    """The rebalance that is due as the generation before begins, whoever comes or goes."""
+    if facts.withheld_partitions and facts.after:
+        return Explanation(Cause.COOPERATIVE_FOLLOWUP, P.most_confidence, (_withheld(facts),))
+    return leader_lacked_metadata(facts)
+
+
 def static_member_replaced(facts: RebalanceFacts) -> Explanation | None:
     """A static member came back. That starts no rebalance where it comes in time, not even if it leads: so this one
     had been removed, or its session had run out."""
@@ -310,9 +332,6 @@ def topics_made_or_deleted(facts: RebalanceFacts) -> Explanation | None:
     if not topics:
         return None
     evidence = {"kind": "partitions", "topics": topics}
-    if not before and facts.since_ms is not None and facts.end_ms - facts.since_ms <= P.first_metadata_ms:
-        # A client that joins before it has heard of the topic takes nothing, and its leader joins again once it has.
-        return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
     return Explanation(Cause.PARTITIONS_CHANGED, P.shown_rejoin_confidence, (evidence,))
 
 
@@ -328,6 +347,7 @@ UNCHANGED_RULES = (
     static_member_replaced,
     generation_unseen,
     internal_topics_created,
+    leader_lacked_metadata,
     topics_made_or_deleted,
     leader_rejoined,
 )
@@ -425,7 +445,11 @@ def _weigh(
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     others = _Others(facts)
     newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
-    followup_due_ms = (facts.given_up_ms or facts.since_ms) if facts.withheld_partitions and facts.after else None
+    round_due, due_ms = _round_due(facts), facts.given_up_ms or facts.since_ms
+    if round_due is None:
+        due_ms = None
+    elif round_due.cause is Cause.LEADER_REJOINED and due_ms is not None:
+        due_ms += P.metadata_wait_ms
     times = {
         member.member_id: departure_times(
             member,
@@ -442,7 +466,7 @@ def _weigh(
             coordinator_change=facts.coordinator_change,
             newest_ms=newest_ms,
             has_deleted_topic=facts.has_deleted_topic,
-            is_followed_up=followup_due_ms is not None,
+            is_followed_up=due_ms is not None,
         )
         for member in gone
     }
@@ -455,7 +479,7 @@ def _weigh(
         client_returned=[member.member_id in returned for member in weighed],
         new_members=len(facts.joined) - back,
         remaining=[facts.activity.get(member_id, NO_COMMITS) for member_id in sorted(stayed)],
-        followup_due_ms=followup_due_ms,
+        followup_due_ms=due_ms,
         followup_share=P.followup_share * (P.followup_of_gone_factor if _gave_up_and_went(facts) else 1.0),
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,

@@ -86,11 +86,11 @@ class RebalanceObservation(Struct, frozen=True):
     `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
     `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
     `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
-    of those that stay. `followup_due_ms` is from when on a cooperative round may follow (None: none is due),
-    and `followup_share` how many do.
-    `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left;
-    `are_dynamic`: none of those that went is static. `notice_ms` is how long members of the group take to notice a
-    rebalance, as far as is known; `busy_share` of them are busy, for `busy_ms` as a mean.
+    of those that stay. `followup_due_ms` is from when on a cooperative round may follow, or a leader join again that
+    knew of no partitions (None: neither is due), and `followup_share` how many do. `rejoin_has_reason`: one of them
+    had a reason to rejoin. `emptied`: nobody is left; `are_dynamic`: none of those that went is static. `notice_ms`
+    is how long members of the group take to notice a rebalance, as far as is known; `busy_share` of them are busy,
+    for `busy_ms` as a mean.
     """
 
     since_ms: int | None

@@ -63,6 +63,7 @@ def how(inferred: Inference) -> dict[str, str]:
 
 A, B, C, NEW = member("a"), member("b"), member("c"), member("new")
 AGAIN = member("a-again", client="a")
+BARE_A, BARE_B = (replace(it, assignment={}) for it in (A, B))
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,6 @@ def test_all_died_together() -> None:
     inferred = infer_rebalance(facts([A, B, C], [], {"a": S + 700, "b": S + 650, "c": S}))
     assert inferred.causes == ("session_timeout",)
 
-
-BARE_A, BARE_B = (replace(it, assignment={}) for it in (A, B))
 
 # Why, who was there, commits, how long the generation lasted: all went at one time, and the topics were silent.
 CLOSED_IN_SILENCE = [
@@ -310,6 +309,18 @@ def test_as_sure_as_it_is_right_beside_a_cooperative_round() -> None:
     left, joined, late = (it.confidence for it in told)
     assert left < 0.9 < joined
     assert late < 0.8
+
+
+@pytest.mark.parametrize(
+    ("lasted", "cause", "least", "most"),
+    [(103, "member_joined", 0.9, 1), (184, "member_joined", 0.5, 0.8), (1_114, "leader_rejoined", 0.6, 0.75)],
+)
+def test_one_came_as_the_leader_waited_for_metadata(lasted: int, cause: str, least: float, most: float) -> None:
+    """kafka-python joins before it has heard of the topic, and again 100 ms after the generation began that gave
+    nobody anything: who came by then was first."""
+    inferred = infer_rebalance(facts([BARE_A, BARE_B], [A, B, NEW], {}, lasted=lasted))
+    assert inferred.cause == cause
+    assert least <= inferred.confidence <= most
 
 
 def test_what_someone_asked_for_came_before_another_left() -> None:
