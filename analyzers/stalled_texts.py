@@ -135,7 +135,7 @@ def rewind_condition(back: Mapping[TopicPartition, PartitionTrack]) -> Condition
     names = partition_names(back)
     summary = (
         f"Positions of {count_text(len(back), 'partition')} went back, of {truncated(topic)}-{number} by "
-        f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {list_text(names)}."
+        f"{count_text(furthest.back_by, 'record')} to {furthest.back_from - furthest.back_by}: {list_text(names)}."
     )
     advice = (
         "Find why records are consumed again: a seek in the application, a second application with this group.id, or "

@@ -23,6 +23,7 @@ from agent.tools.spark_submit.jobs import SECRETS, Job, Stream
 from agent.tools.spark_submit.package import Code, build
 from agent.tools.spark_submit.running import run
 from agent.tools.spark_submit.spark import Spark, find_spark
+from analyzers.formatting import count_text
 
 
 def submit(job: Job, params: Mapping[str, Any]) -> int:
@@ -101,7 +102,7 @@ def _run(argv: list[str], environment: Mapping[str, str], code: Code, *, verbose
     except OSError as error:
         raise SubmitError(f"{argv[0]}: cannot be run: {error.strerror}") from error
     if ended.hidden:
-        warn(f"the last {len(ended.hidden)} lines of Spark (--verbose shows all):")
+        warn(f"the last {count_text(len(ended.hidden), 'line')} of Spark (--verbose shows all):")
         for line in ended.hidden:
             warn(f"  {line}")
     if ended.message is not None:

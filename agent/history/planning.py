@@ -27,9 +27,10 @@ NOT_DATED = "files lie in no directory of a day (date=…): all of them are read
 
 def left_out(events: int) -> str:
     """Of a rollup that could not believe the times of so many."""
+    what = "1 event was left out: it is" if events == 1 else f"{events:,} events were left out: they are"
     return (
-        f"{events:,} events were left out: they are from before 2010, from more than a year before all others"
-        " (--since reads these), or from more than an hour ahead"
+        f"{what} from before 2010, from more than a year before all others (--since reads these), or from more than"
+        " an hour ahead"
     )
 
 

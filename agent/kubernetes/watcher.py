@@ -24,6 +24,7 @@ from agent.kubernetes.evidence import PodEvidence
 from agent.kubernetes.health import KindHealth, KubernetesReading, WatchState, worries
 from agent.kubernetes.kind_watch import KindWatch, WatchTimings
 from agent.kubernetes.watched import WATCHED
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow")
 
@@ -89,8 +90,8 @@ class KubernetesWatcher(BackgroundThread):
     def worries(self) -> Iterator[str]:
         """What is not as it should be, a sentence each."""
         yield from worries(self._kinds, self._namespace, clock.now_ms())
-        if self.evidence.left_out:
-            yield f"Kubernetes: {self.evidence.left_out} objects found no room: what happens to them is not known"
+        if left_out := self.evidence.left_out:
+            yield f"Kubernetes: no room for {count_text(left_out, 'object')}: what happens to them is not known"
 
     def status(self) -> JsonObject:
         """How it goes, for people and scripts."""

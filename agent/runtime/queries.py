@@ -33,6 +33,7 @@ from agent.runtime.scrape import ScrapeReader
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
+from analyzers.formatting import count_text
 
 AHEAD_WORRIES_MS = 600_000
 """For how long on the event clock a record that is ahead of it is worth a word."""
@@ -86,10 +87,12 @@ class AgentQueries(ServedQueries):
 
     def _to_go(self) -> str:
         if isinstance(self._reader, SampledReader):
-            return f"{self._reader.pending} groups have yet to be looked at; {LIMITATIONS}"
+            pending = self._reader.pending
+            have = "has" if pending == 1 else "have"
+            return f"{count_text(pending, 'group')} {have} yet to be looked at; {LIMITATIONS}"
         # Where reading has stopped it is not known how many records there are by now.
         if (error := self._reader.last_error) is None:
-            rest = f"{sum(self._reader.behind_records.values())} records to go"
+            rest = f"{count_text(sum(self._reader.behind_records.values()), 'record')} to go"
         else:
             rest = str(error)
         return "; ".join([f"catching up with the topic's end: {rest}", *self._warnings()])

@@ -15,6 +15,7 @@ from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.shadow.cluster import ClusterMirror
 from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Backfill, Diagnosis
+from analyzers.formatting import count_text
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import HISTORY, TableOutput
@@ -108,7 +109,8 @@ def _read(spark: SparkSession, job: Backfill) -> DataFrame:
 def _end(notes: Sequence[Note], events_told: int) -> int:
     done = [note for note in notes if isinstance(note, PartitionDone)]
     wrong = warn(notes)
-    print_status(f"{sum(note.records for note in done):,} records of {len(done)} partitions: {events_told:,} events")
+    records = count_text(sum(note.records for note in done), "record")
+    print_status(f"{records} of {count_text(len(done), 'partition')}: {count_text(events_told, 'event')}")
     return int(wrong)
 
 
@@ -125,6 +127,7 @@ def warn(notes: Iterable[Note]) -> bool:
                 for text in texts:
                     print_status(text)
                 print_status(
-                    f"partition {partition}: {count:,} records could not be decoded; what the others tell is there"
+                    f"partition {partition}: {count_text(count, 'record')} could not be decoded; what the others tell"
+                    " is there"
                 )
     return wrong

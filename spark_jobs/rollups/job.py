@@ -34,6 +34,7 @@ from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Rollup
 from agent.tools.spark_submit.paths import ICEBERG
+from analyzers.formatting import count_text
 from spark_jobs.formats.api import TableOutput
 from spark_jobs.formats.opening import dates_of, open_output, pinned, read_day
 from spark_jobs.history import HistoryFiles, has_time
@@ -73,9 +74,10 @@ def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], told: Told
         rows = roll_up(events, within, standing=needed.standing, history=history).persist(StorageLevel.DISK_ONLY)
         counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
         replace_days(target, rows, within)
-    made = [f"{counts.get(name, 0):,} rows of {name}" for name in ROLLED_UP]
-    days = (within.until_ms - within.since_ms) // DAY_MS
-    print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(made)}")
+    made = [f"{count_text(counts.get(name, 0), 'row')} of {name}" for name in ROLLED_UP]
+    days = count_text((within.until_ms - within.since_ms) // DAY_MS, "day")
+    events_told = count_text(needed.believed, "event")
+    print_status(f"{events_told}, {days} from {date_of(within.since_ms)}: {', '.join(made)}")
     if not counts.get("groups"):
         print_status(no_window_over(within))
     if open_episodes := counts.get(OPEN_EPISODES):

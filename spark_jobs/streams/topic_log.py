@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from agent.core.records import LogId
 from agent.tools.spark_submit.jobs import Kafka
+from analyzers.formatting import count_text
 from spark_jobs.errors import ANEW, JobError, JobFailed, Unreachable
 from spark_jobs.kafka import begins_of, ends_of, log_of
 from spark_jobs.progress import print_status
@@ -52,8 +53,8 @@ class TopicLog:
             )
         if self._partitions is not None and partitions > self._partitions:
             raise JobFailed(
-                f"{self._topic}: it had {self._partitions} partitions as the stream started, it has {partitions} now:"
-                " run it again, to read all of them"
+                f"{self._topic}: it had {count_text(self._partitions, 'partition')} as the stream started, it has"
+                f" {partitions} now: run it again, to read all of them"
             )
         if self._partitions is None:
             self._tell_lost()

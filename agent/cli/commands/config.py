@@ -12,6 +12,7 @@ from agent.cli.output import print_rows, warn
 from agent.cli.session import session_of
 from agent.cli.tables import Column
 from agent.config.value_source import GivenValue, GivenValues, InvalidSettings, ValueSource
+from analyzers.formatting import count_text
 
 _COLUMNS = {
     "cluster": Column("CLUSTER"),
@@ -118,7 +119,7 @@ def check(ctx: click.Context, file: Path | None) -> None:
         warn(text)
     if problems:
         raise click.exceptions.Exit(2)
-    said = f", {len(loaded.run.clusters)} clusters" if loaded.run.clusters else ""
+    said = f", {count_text(len(loaded.run.clusters), 'cluster')}" if loaded.run.clusters else ""
     click.echo(f"{loaded.path}: fine{said}")
 
 

@@ -34,6 +34,7 @@ from agent.config.options import BROKERS, DURATION, TIME, Parsed, Place
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
+from analyzers.formatting import count_text
 
 if TYPE_CHECKING:
     from agent.core.records import RawRecord
@@ -214,8 +215,9 @@ def generate(
         return
     say = warn if target.name == _STDOUT else echo
     say(
-        f"{written.records:,} records of {settings.groups:,} groups in {written.partitions} partitions,"
-        f" {written.size_bytes:,} bytes: {iso_time(settings.start_ms)} to {iso_time(settings.until_ms)}"
+        f"{count_text(written.records, 'record')} of {count_text(settings.groups, 'group')} in"
+        f" {count_text(written.partitions, 'partition')}, {written.size_bytes:,} bytes:"
+        f" {iso_time(settings.start_ms)} to {iso_time(settings.until_ms)}"
     )
     if kind == "bootstrap_server":
         say(_LOADED)

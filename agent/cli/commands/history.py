@@ -125,6 +125,7 @@ def rollup(
         from agent.history.planning import left_out, no_window_over, not_over
         from agent.history.rollup import roll_up
         from agent.persistence.export.arrow import date_of
+        from analyzers.formatting import count_text
 
         done = roll_up(
             history,
@@ -136,8 +137,9 @@ def rollup(
             say=warn,
             on_progress=_progress("rolling up"),
         )
-    told = ", ".join(f"{number:,} rows of {name}" for name, number in done.rows.items())
-    echo(f"{printable(out)}: {done.events:,} events, {done.days} days from {date_of(done.within.since_ms)}: {told}")
+    told = ", ".join(f"{count_text(number, 'row')} of {name}" for name, number in done.rows.items())
+    days = f"{count_text(done.days, 'day')} from {date_of(done.within.since_ms)}"
+    echo(f"{printable(out)}: {count_text(done.events, 'event')}, {days}: {told}")
     if not done.rows["groups"]:
         warn(no_window_over(done.within))
     if done.open_episodes:

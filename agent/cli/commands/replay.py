@@ -29,6 +29,7 @@ from agent.cli.sort_filter import (
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import iso_time
 from agent.common.sanitize import printable
+from analyzers.formatting import count_text
 
 if TYPE_CHECKING:
     from agent.core.diagnosis.lag_source import SampledLags
@@ -156,7 +157,10 @@ def _what(event: dict[str, object]) -> str:
             names = [f"+{member['client_id']}" for member in joined] + [f"-{member['client_id']}" for member in left]
             how = "observed" if event["observed"] and event["confidence"] == 1 else "inferred"
             cause = "" if event["cause"] == "unknown" else f"({how}: {event['cause']})"
-            return " ".join([f"generation {event['generation']}, {event['members']} members", *names, cause]).rstrip()
+            members = event["members"]
+            assert isinstance(members, int), "a number of them"
+            what = f"generation {event['generation']}, {count_text(members, 'member')}"
+            return " ".join([what, *names, cause]).rstrip()
         case "member_joined" | "member_left" | "static_member_replaced":
             member = event["member"]
             assert isinstance(member, dict), "a member"

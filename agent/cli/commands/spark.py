@@ -300,9 +300,11 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
         raise click.UsageError(f"{path}: expected a local directory for Parquet files, got another")
     with history_errors_reported():
         from agent.history.compaction import compact as compact_directory
+        from analyzers.formatting import count_text
 
         done = compact_directory(Path(here), first=since, last=until, now_ms=now_ms(), settled_ms=settled)
-    echo(f"{printable(path)}: {done.files:,} files became {done.days:,}, with {done.rows:,} rows")
+    files, rows = count_text(done.files, "file"), count_text(done.rows, "row")
+    echo(f"{printable(path)}: {files} became {done.days:,}, with {rows}")
 
 
 def _target(ctx: click.Context) -> dict[str, Any]:

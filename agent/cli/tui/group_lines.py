@@ -76,7 +76,7 @@ def lag_section(watched: GroupState, width: int, height: int = 1) -> list[Line]:
     known = [value for _, value in watched.lag if value is not None]
     if not isinstance(total, int) and not known:
         return [heading("Lag", "not known", width)]
-    now = f"{short_number(total)} records" if isinstance(total, int) else "not known now"
+    now = f"{short_number(total)} record{'' if total == 1 else 's'}" if isinstance(total, int) else "not known now"
     known += [total] if isinstance(total, int) and known else []
     most = f", at most {short_number(max(known))}" if known else ""
     span = f" in {duration(watched.lag[-1][0] - watched.lag[0][0])}" if len(watched.lag) > 1 else ""

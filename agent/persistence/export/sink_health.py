@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from agent.common.pacing import Interval
 from agent.persistence.export.buffer import EventBuffer
 from agent.persistence.export.sinks import RejectedEvent
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow.export")
 
@@ -55,7 +56,8 @@ class SinkHealth:
 
     def problem(self) -> str | None:
         """Why history is not going where it should, in a sentence; None while it is."""
-        spool, waiting = self._buffer.spool, f"{len(self._buffer)} events wait"
+        spool, waiting = self._buffer.spool, count_text(len(self._buffer), "event")
+        waiting += " waits" if len(self._buffer) == 1 else " wait"
         if self._buffer.dropping:
             return f"history sink {self._name} drops events, memory and spool are full: {self._why_full}"
         if self._down_since is not None and (down_s := time.monotonic() - self._down_since) >= GRACE_S:

@@ -40,6 +40,7 @@ from agent.presentation.narrative.words import (
     within_words,
     word_count,
 )
+from analyzers.formatting import count_text
 
 MAX_WORDS = 25
 """Words of the answer: nobody reads a longer one twice. What does not fit is below it."""
@@ -301,7 +302,7 @@ def _behind_sentence(scene: StoryContext) -> list[str]:
         return []
     lasted = at_least(about(round(1_000 * longest["lag_seconds"])), longest["lag_seconds_at_least"])
     why = " for an unknown reason" if scene.form["members"] else ""
-    return [f"{scene.who} is {lasted} behind ({sum(it['lag'] for it in lags):,} records){why}."]
+    return [f"{scene.who} is {lasted} behind ({count_text(sum(it['lag'] for it in lags), 'record')}){why}."]
 
 
 def _unknown_sentence(scene: StoryContext) -> str:

@@ -141,8 +141,9 @@ def other_groups_section(facts: FleetReport) -> Markup:
     left = rest[MAX_ROWS:]
     if left:
         quiet = sum(not row.is_noteworthy and not row.is_partial for row in left)
+        are = "is" if len(left) == 1 else "are"
         parts.append(
-            f'<p class="note">{len(left):,} more are not in the table; {quiet:,} of them had no events. '
+            f'<p class="note">{len(left):,} more {are} not in the table; {quiet:,} of them had no events. '
             "Name them to include them, or choose a shorter range.</p>"
         )
     return section("others", "Other groups", *parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.presentation.markup import escape, fitting, width_of
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.phrases import epochs
-from agent.presentation.narrative.words import capitalized, grouped, timestamp
+from agent.presentation.narrative.words import capitalized, count, grouped, timestamp
 from agent.presentation.svg import captions
 from agent.presentation.svg.canvas import SEVERITY_LETTERS, TIMES_SIGN, Canvas
 from agent.presentation.svg.glyphs import look, rank
@@ -32,7 +32,7 @@ def draw_findings(canvas: Canvas, lanes: Lanes) -> None:
         _draw_episodes(canvas, same)
         canvas.y += 20
     if len(found) > MAX_FINDINGS:
-        said = f"and of {len(found) - MAX_FINDINGS} more analyzers"
+        said = f"and of {count(len(found) - MAX_FINDINGS, 'more analyzer')}"
         canvas.add(text("small", canvas.scale.left, canvas.y + 9, said))
         canvas.y += 14
     canvas.y += 8

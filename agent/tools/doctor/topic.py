@@ -21,6 +21,7 @@ from agent.kafka.source.client import consumer_properties
 from agent.kafka.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.kafka.source.group_locator import group_of_key, has_kafkas_id, is_redpanda
+from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, DoctorRequest, Trial
 from agent.tools.doctor.connection import AdminConnection
 
@@ -85,7 +86,7 @@ def check_format(description: Any) -> Check:
     """Partitions, leaders and replicas, by the topic's description."""
     trial, partitions = Trial("topic", OFFSETS_TOPIC, "asked for the topic's partitions"), description.partitions
     replicas = min(len(it.replicas) for it in partitions)
-    found = f"{len(partitions)} partitions with {replicas} replica{'s' if replicas > 1 else ''}"
+    found = f"{count(len(partitions), 'partition')} with {count(replicas, 'replica')}"
     if leaderless := [it.id for it in partitions if it.leader is None or it.leader.id < 0]:
         fix = "start the brokers that hold them: kafka-topics.sh --describe --unavailable-partitions"
         return trial.failed(f"{found}; none leads {_numbers(leaderless)}", fix)
@@ -196,12 +197,13 @@ def _watch(consumer: Consumer, sample: TopicSample, numbers: list[int], timeout_
 def check_decoded(sample: TopicSample) -> Check:
     """Whether what the topic holds is what kshadow knows."""
     trial = Trial("records", OFFSETS_TOPIC, "decoded the newest records of each partition")
-    count, bad = sample.kinds.total(), sample.errors.total()
+    good, bad = sample.kinds.total(), sample.errors.total()
     kinds = ", ".join(f"{number} {kind}" for kind, number in sample.kinds.most_common(12))
-    found = f"{count} records: {kinds}" if count else "no record yet" if sample.reached else "no record came"
+    none = "no record yet" if sample.reached else "no record came"
+    found = f"{count(good, 'record')}: {kinds}" if good else none
     if bad:
         errors = ", ".join(f"{number} {kind}" for kind, number in sample.errors.most_common())
-        found = f"{bad} of {count + bad} records cannot be decoded: {errors}; {found}"
+        found = f"{bad} of {count(good + bad, 'record')} cannot be decoded: {errors}; {found}"
         return trial.warning(found, "kshadow decode shows them; a newer kshadow may know what they are")
     if not sample.reached:
         fix = "see whether the brokers are busy, or raise the quota of this client"

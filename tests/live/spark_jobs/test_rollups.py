@@ -243,7 +243,7 @@ def test_only_time_that_can_be_has_windows(
     for name in ("history", "one.parquet"):
         job = Rollup(history=(str(tmp_path / name),), out=str(tmp_path / f"out-{name}"))
         assert roll_up_days(spark, job) == 1
-        assert "1 events were left out" in capfd.readouterr().err
+        assert "1 event was left out" in capfd.readouterr().err
         spans = [(row[4], row[5]) for row in rows_of(tmp_path / f"out-{name}")["groups"].elements()]
         assert min(start_ms for start_ms, _ in spans) > now_ms - 2 * DAY_MS
         assert max(end_ms for _, end_ms in spans) <= now_ms + 60_000

@@ -63,7 +63,7 @@ def test_a_topic_with_more_partitions_and_one_that_was_made_anew(spark: SparkSes
         mark.write_bytes(kept)
         admin.create_partitions([NewPartitions(TOPIC, 2)])[TOPIC].result(60)
         until(lambda: len(admin.list_topics(timeout=20).topics[TOPIC].partitions) == 2)
-        with pytest.raises(JobFailed, match="it had 1 partitions as the stream started, it has 2 now: run it again"):
+        with pytest.raises(JobFailed, match="it had 1 partition as the stream started, it has 2 now: run it again"):
             log.check()
         admin.delete_topics([TOPIC], operation_timeout=60)[TOPIC].result(60)
         until(lambda: not is_known())

@@ -193,6 +193,8 @@ def test_check(tmp_path: Path) -> None:
     result = kshadow("config", "check", path)
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"{path}: fine, 2 clusters\n", "")
     assert kshadow("--config", path, "config", "check").stdout == result.stdout
+    one = config(tmp_path, "clusters: {eu: {bootstrap-server: 'eu:1'}}")
+    assert kshadow("config", "check", one).stdout == f"{one}: fine, 1 cluster\n"
     empty = kshadow("config", "check", config(tmp_path, ""))
     assert (empty.exit_code, empty.stdout) == (0, f"{path}: fine\n")
     warned = kshadow("config", "check", config(tmp_path, "deny-group: tmp-*"))

@@ -23,6 +23,14 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*.log")}
 
 
+def test_one_of_each_is_told_so(tmp_path: Path) -> None:
+    one = ("--groups", "1", "--members", "1", "--partitions", "1", "--duration", "1m", *EVERY)
+    said = kshadow(*FEW, *one, "--out", tmp_path / "a").stdout
+    assert re.match(r"[\d,]+ records of 1 group in 1 partition, ", said), said
+    table = kshadow("replay", tmp_path / "a", "-o", "table").stdout
+    assert re.search(r"generation \d+, 1 member ", table), table
+
+
 def test_segments_lines_and_standard_output_hold_the_same_history(tmp_path: Path) -> None:
     said = kshadow(*FEW, *EVERY, "--out", tmp_path / "a")
     assert (said.exit_code, said.stderr) == (0, "")

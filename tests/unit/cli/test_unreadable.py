@@ -116,7 +116,7 @@ def test_a_rollup_needs_no_closed_day_that_is_later(place: Place, tmp_path: Path
     (history / "date=2026-07-09").chmod(0)
     line = ("history", "rollup", "--history", history, "--out", out, "--since", "2026-07-06", "--until", "2026-07-06")
     done = unprivileged(*line)
-    assert (done.returncode, "1 events, 1 days from 2026-07-06" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "1 event, 1 day from 2026-07-06" in done.stdout) == (0, True), done.stderr
     # All days are asked for: it is one of them, whatever it has.
     done = unprivileged(*line[:6])
     assert (done.returncode, "date=2026-07-09: Permission denied" in done.stderr) == (3, True)

@@ -69,7 +69,7 @@ def _sentence(found: ReportData) -> str:
     if not worst["stopped_partition_ms"]:
         return f"Rebalances stopped partitions on no {found.step}."
     return (
-        f"The worst {found.step} was {worst['start']}: {w.number(worst['rebalances'])} rebalances, "
+        f"The worst {found.step} was {worst['start']}: {w.count(worst['rebalances'], 'rebalance')}, "
         f"{w.time(worst['stopped_partition_ms'])} of stopped partition time, "
         f"{w.part(worst['stopped_partition_ms'], whole)} of the total."
     )

@@ -55,8 +55,8 @@ def comparison(found: ReportData) -> m.Markup | None:
             ],
             _ordered(compared),
         ),
-        _groups(found, f"Less stopped time ({w.number(len(better))} groups)", better[:half]),
-        _groups(found, f"More stopped time ({w.number(len(worse))} groups)", worse[:half]),
+        _groups(found, f"Less stopped time ({w.count(len(better), 'group')})", better[:half]),
+        _groups(found, f"More stopped time ({w.count(len(worse), 'group')})", worse[:half]),
         m.note(
             "Only whole hours within a range count, and only groups that are known in both. Rates are per "
             "known time.",

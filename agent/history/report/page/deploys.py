@@ -98,7 +98,7 @@ def _sentence(split: Sequence[Split], whole: int) -> str:
     it, scaling, rest = split
     if not it.episodes:
         return "The range contains no deploy."
-    deploys = f"{w.number(it.episodes)} deploy{'' if it.episodes == 1 else 's'}"
+    deploys = w.count(it.episodes, "deploy")
     others = f"scaling {_part(scaling, whole)}, the rest {_part(rest, whole)}"
     if it.stopped_ms is None:
         return f"For how long {deploys} stopped partitions is not known. Of the time that is known: {others}."
@@ -122,7 +122,7 @@ def _ranking(found: ReportData) -> m.Markup:
     if not found.deploys:
         return m.Markup("")
     return m.table(
-        f"{m.first_of(len(found.deploys), found.deploys_total)} groups by stopped time of deploys",
+        f"{m.first_of(len(found.deploys), found.deploys_total, 'group')} by stopped time of deploys",
         [
             m.field("#", "rank"),
             m.group_column(found.has_clusters),

@@ -58,7 +58,7 @@ def _model(found: ReportData) -> list[m.Markup]:
             )
         ]
     sure = it.asked - it.doubtful
-    groups = f"{w.number(sure)} replayed group{'' if sure == 1 else 's'}"
+    groups = w.count(sure, "replayed group")
     if not it.rows:
         return [m.paragraph(f"No other setting would have saved notable stopped time in {groups}."), *left_out]
     rows = it.rows[: found.most_groups]

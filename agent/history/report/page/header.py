@@ -48,7 +48,7 @@ def _range(found: ReportData) -> m.Markup:
         [
             f"From {w.moment(found.span.since_ms)} to {w.moment(found.span.until_ms)} UTC ",
             f"({w.time(found.span.until_ms - found.span.since_ms)}): ",
-            f"{w.number(groups)} group{'' if groups == 1 else 's'}",
+            w.count(groups, "group"),
             where,
             ". " if found.zone == "UTC" else f". Days and hours are those of {found.zone}.",
         ]
@@ -95,8 +95,8 @@ def _dearest(found: ReportData) -> m.Markup | None:
 def unknown_cost(row: Row) -> str:
     """Of how many rebalances it is not known what they cost."""
     unknown, rebalances = row["stopped_unknown"], row["rebalances"]
-    of = "all" if unknown == rebalances else f"{w.number(unknown)} of {w.number(rebalances)}"
-    return f"The stopped time of {of} rebalances is not known"
+    of = "all rebalances" if unknown == rebalances else f"{w.number(unknown)} of {w.count(rebalances, 'rebalance')}"
+    return f"The stopped time of {of} is not known"
 
 
 def cause_words(cause: str | None) -> str:
@@ -180,7 +180,7 @@ _UNKNOWN = {"preparing_rebalance_ms": "join_unknown", "completing_rebalance_ms":
 def _time_in(it: Row, name: str, word: str) -> tuple[str, str | None, str | None]:
     unknown = it[_UNKNOWN[name]] if name in _UNKNOWN else None
     if unknown and unknown >= it["rebalances"]:
-        return f"Time {word}", None, f"not known of {w.number(unknown)} rebalances"
+        return f"Time {word}", None, f"not known of {w.count(unknown, 'rebalance')}"
     left_out = f", {_without(unknown, it['rebalances'])}" if unknown else ""
     return f"Time {word}", w.part(it[name], it["known_ms"]), f"{w.time(it[name])}{left_out}"
 
@@ -192,7 +192,7 @@ def without_unknown(row: Row) -> str | None:
 
 
 def _without(unknown: int, rebalances: int) -> str:
-    return f"without {w.number(unknown)} of {w.number(rebalances)} rebalances"
+    return f"without {w.number(unknown)} of {w.count(rebalances, 'rebalance')}"
 
 
 def _total(name: str, value: str | None, about: str | None) -> str:

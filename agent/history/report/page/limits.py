@@ -14,8 +14,8 @@ def limits(found: ReportData) -> m.Markup:
     span_ms = found.span.until_ms - found.span.since_ms
     known = w.part(it["known_ms"], it["groups"] * span_ms)
     rows = [
-        f"The history covers {known or 'an unknown part'} of the range, over all {w.number(it['groups'])} "
-        "groups. The rest is "
+        f"The history covers {known or 'an unknown part'} of the range, over all "
+        f"{w.count(it['groups'], 'group')}. The rest is "
         "time before a group was created or after it was deleted, and time without a log.",
         _lacking(it["half"], "known for less than half of the range: their daily rates are less certain"),
         _lacking(it["members"], "without a known number of members, such as those that only commit offsets"),
@@ -41,4 +41,4 @@ def limits(found: ReportData) -> m.Markup:
 
 
 def _lacking(groups: int, what: str) -> str | None:
-    return f"{w.number(groups)} group{'' if groups == 1 else 's'} {what}." if groups else None
+    return f"{w.count(groups, 'group')} {what}." if groups else None

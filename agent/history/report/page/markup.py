@@ -103,9 +103,11 @@ def heading(title: str) -> Markup:
     return Markup(f"<h3>{html(title)}</h3>")
 
 
-def first_of(shown: int, total: int) -> str:
+def first_of(shown: int, total: int, noun: str) -> str:
     """How many of how many."""
-    return f"The first {shown:,} of {total:,}" if shown < total else f"All {total:,}"
+    if total == 1:
+        return f"The only {noun}"
+    return f"The first {shown:,} of {total:,} {noun}s" if shown < total else f"All {total:,} {noun}s"
 
 
 def folded(summary: str, part: Markup) -> Markup:

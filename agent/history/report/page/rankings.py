@@ -51,7 +51,7 @@ def rankings(found: ReportData) -> m.Markup:
             f"the highest is that group's worst {found.step}.",
         ),
         m.table(
-            f"{m.first_of(len(found.ranking), found.totals['groups'])} groups by stopped partition time",
+            f"{m.first_of(len(found.ranking), found.totals['groups'], 'group')} by stopped partition time",
             _group_columns(found),
             found.ranking,
         ),
@@ -63,7 +63,7 @@ def rankings(found: ReportData) -> m.Markup:
         m.heading("By team"),
         m.paragraph("A team is the part of a group's name before the first . - or _."),
         m.table(
-            f"{m.first_of(len(found.teams), found.teams_total)} teams by stopped partition time of their groups",
+            f"{m.first_of(len(found.teams), found.teams_total, 'team')} by stopped partition time of their groups",
             _team_columns(),
             found.teams,
         ),

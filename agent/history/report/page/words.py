@@ -13,6 +13,11 @@ def number(value: float | None) -> str | None:
     return None if value is None else f"{value:,.0f}".replace("-", MINUS)
 
 
+def count(number_of: int, noun: str) -> str:
+    """`1 group`, `1,234 groups`."""
+    return f"{number(number_of)} {noun}{'' if number_of == 1 else 's'}"
+
+
 def decimal(value: float | None) -> str | None:
     """`0.04`, `3.4`, `51.2`, `1,234`: something that is not."""
     if value is None:

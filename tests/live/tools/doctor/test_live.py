@@ -326,7 +326,7 @@ def test_a_plain_broker_and_its_troubles() -> None:
         assert producer.flush(20) == 0
         checks = {it.check: it for it in examine(DoctorRequest(conf))}
         assert checks["records"].outcome is CheckOutcome.WARNING
-        assert "1 of 1 records cannot be decoded: 1 unknown_key_type" in checks["records"].found
+        assert "1 of 1 record cannot be decoded: 1 unknown_key_type" in checks["records"].found
         assert checks["settings"].outcome is CheckOutcome.WARNING
         with faults.configured(broker, cleanup_policy="delete"):
             settings = next(it for it in examine(DoctorRequest(conf)) if it.check == "settings")

@@ -67,7 +67,7 @@ def test_deploys_of_which_some_costs_are_known(tmp_path: Path) -> None:
     page = report(tmp_path, group("a", "deploy", late), group("b", "other", always))
     assert "96 deploys stopped partitions for 48 min, 100 % of all stopped partition time; scaling 0 %" in page.text
     assert "the rest not known. The stopped time of 48 of the 96 rebalances in deploys is not known." in page.text
-    (row,) = page.table("All 1 groups by stopped time of deploys")
+    (row,) = page.table("The only group by stopped time of deploys")
     assert (row["Stopped, total"], row["Time not known"]) == ("48 min", "48")
 
 

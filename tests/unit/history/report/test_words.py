@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.history.report.page import words as w
+from agent.history.report.page.markup import first_of
 from agent.history.report.spans import Range, halves, has_whole_hours, starts, step_of
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -17,6 +18,15 @@ HOUR, DAY = 3_600_000, 86_400_000
 )  # fmt: skip
 def test_decimals(value: float | None, shown: str | None) -> None:
     assert w.decimal(value) == shown
+
+
+def test_what_is_counted() -> None:
+    assert [w.count(it, "group") for it in (0, 1, 1_234)] == ["0 groups", "1 group", "1,234 groups"]
+    assert [first_of(*it, "group") for it in ((1, 1), (2, 2), (2, 1_234))] == [
+        "The only group",
+        "All 2 groups",
+        "The first 2 of 1,234 groups",
+    ]
 
 
 @pytest.mark.parametrize(
