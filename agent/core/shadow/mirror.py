@@ -374,7 +374,7 @@ class PartitionMirror:
                 most, known = sizes.get(key) or (self._size_by_key(key),) * 2
                 most, weight = max(most, value_bytes // LEAST_BYTES), max(known, weight)
                 sizes[key] = most, weight
-                is_costly = most > LARGE_GROUP or value_bytes > LARGE_BYTES
+                is_costly = most > LARGE_GROUP
             together += weight
             if is_costly or together > LARGE_GROUP:
                 out.append((index, is_costly))
