@@ -265,10 +265,11 @@ class StalledConsumer(Analyzer):
             self._stuck = {}
             return
         progress = self._progress_tracks.read()
-        if at_ms - self._looked_ms > MISSED_LOOKS * self.look_ms:
-            # Brokers were away, or nobody looked. Clients come back one by one, and may commit first where they were.
-            for slot in progress.keys() & look.lags:
-                progress[slot].count_anew(look.lags[slot], look.seen_ms)
+        # Brokers were away, or one of them, or nobody looked. Clients come back one by one, and may commit first
+        # where they were.
+        missed_ms = MISSED_LOOKS * self.look_ms
+        were_all_missed = at_ms - self._looked_ms > missed_ms
+        seen_before_ms = max((track.seen_ms for track in progress.values()), default=0)
         self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
         committed: Mapping[TopicPartition, PartitionTrack] | None = None
@@ -281,6 +282,8 @@ class StalledConsumer(Analyzer):
                 pause_ms = self._pause_ms(committed.get(slot))
                 progress[slot] = ProgressTrack.begin(positions[slot], lag, seen_ms, pause_ms)
                 continue
+            if were_all_missed or seen_before_ms - track.seen_ms > missed_ms:
+                track.count_anew(lag, seen_ms)
             track.follow(positions[slot], lag, seen_ms, at_ms)
             if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
                 found[slot] = status

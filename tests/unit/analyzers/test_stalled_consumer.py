@@ -839,6 +839,28 @@ def test_without_a_sample_nothing_is_known() -> None:
     assert two.lags("other", columns, 2_000) == KnownLags(2_000, {})
 
 
+class LooksWithout(Looks):
+    """From `until_s` to `again_s` the ends of partitions 2 and 3 are not seen: their broker is away."""
+
+    def lags(self, group: str, commits: ReadCommits, at_ms: int) -> KnownLags:
+        away = self._until_ms <= at_ms // INTERVAL_MS * INTERVAL_MS < self._again_ms
+        some = {number: end for number, end in self._ends.items() if number < 2 or not away}
+        return Looks(some).lags(group, commits, at_ms)
+
+
+def test_a_partition_whose_broker_was_away_is_no_standstill() -> None:
+    behind = dict.fromkeys(range(4), lambda number: keeps_up(number) - 500)
+    half = dict.fromkeys(range(2), lambda number: keeps_up(60 + number) - 500)
+    log = play(play(Log().add(stable()), 10, behind, each_s=10), 21, half, each_s=10)
+    looks = LooksWithout(dict.fromkeys(range(4), hundred_a_second), until_s=601, again_s=1_801)
+    back = dict.fromkeys(range(4), lambda number: keeps_up(186 + number))
+    assert findings(play(log, 10, back, each_s=10), NAME, looks) == []
+    never = play(play(Log().add(stable()), 10, behind, each_s=10), 40, half, each_s=10)
+    (opened,) = findings(never, NAME, looks)
+    assert opened.numbers["partitions"] == ["t-2", "t-3"]
+    assert 300 <= (opened.at.timestamp_ms - b.T0) // 1000 - 1_801 <= 360
+
+
 # An agent that is started again.
 
 
