@@ -124,13 +124,12 @@ class StalledConsumer(Analyzer):
         "that librdkafka never commits away. Where lag is not known and clients of several kinds share a group, one "
         "that commits what did not move speaks for all. Silent with need: where lag is not known and no client "
         "commits what did not move (librdkafka), as nothing tells a stuck client from a topic without records; where "
-        "lag was known and nobody has committed since it is not, as while brokers are away, and for as long anew once they "
-        "or this agent are back; on a "
-        "partition whose member moves on elsewhere and is behind there too, as it may come to it yet; on partitions "
-        "that the group never committed; on topics that the topology of a streams group names by a pattern; on what "
-        "goes back and forth between two samples; on resets by an admin, with no member there; while rebalances come "
-        "faster than half of `silent_after_s`; where this machine's clock is ahead of the brokers' by more than "
-        "three looks at the ends."
+        "lag was known and nobody has committed since it is not, as while brokers are away, and for as long anew "
+        "once they or this agent are back; on a partition whose member moves on elsewhere and is behind there too, "
+        "as it may come to it yet; on partitions that the group never committed; on topics that the topology of a "
+        "streams group names by a pattern; on what goes back and forth between two samples; on resets by an admin, "
+        "with no member there; while rebalances come faster than half of `silent_after_s`; where this machine's "
+        "clock is ahead of the brokers' by more than three looks at the ends."
     )
     settings_class = StalledSettings
     settings: StalledSettings
