@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from tests.harness.bench.catchup import COLUMNS, start
 from tests.harness.bench.frame import MILLION, READY_S, Frame, tell
 from tests.harness.bench.report import Row, Table
-from tests.harness.bench.tools import KShadow, has_option
+from tests.harness.bench.tools import KShadow, Running, has_option
 from tests.waiting import until
 
 INTERVAL_S = 2
@@ -40,13 +42,20 @@ def restart(frame: Frame) -> Table:
 
 
 def _kill_with_snapshot(frame: Frame, tool: KShadow, servers: str, directory: Path) -> None:
-    """Run until a snapshot of everything is there, and for another two of them, then kill."""
+    """Run until snapshots of everything are there, then kill."""
     with tool.running(servers, frame.directory) as it:
         it.service.until(lambda: tool.is_ready(it), READY_S)
-        until(lambda: _bytes(directory), said=f"a snapshot in {directory}")
-        time.sleep(2 * INTERVAL_S)
+        ready_s = time.monotonic()
+        until(lambda: _age_s(it) < time.monotonic() - ready_s, READY_S, said=f"snapshots in {directory}")
         tell(f"snapshot: {_bytes(directory) / 1e6:.1f} MB")
         it.service.kill()
+
+
+def _age_s(it: Running) -> float:
+    """Of the partition's snapshot that is oldest; endless where there is none."""
+    metrics = it.get("/metrics", 30.0) or b""
+    found = re.search(rb"^kshadow_snapshot_age_seconds(?:{.*})? (\S+)$", metrics, re.MULTILINE)
+    return inf if found is None else float(found[1])
 
 
 def _bytes(directory: Path) -> int:
