@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -30,6 +30,7 @@ from agent.kafka.source.progress import LogBounds, OffsetReset, PartitionCountCh
 from agent.kafka.source.segments import discover
 from agent.kafka.source.topic import BATCH_RECORDS, TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -61,7 +62,15 @@ def conf(broker):
 def topic(admin):
     name = f"t-{uuid.uuid4()}"
     await_all(admin.create_topics([NewTopic(name, 3, 1)]))
+    # The controller has made it; the broker hears of it a moment later.
+    until(lambda: is_known(admin, name), said=name)
     return name
+
+
+def is_known(admin, name):
+    with suppress(KafkaException):
+        return bool(admin.describe_topics(TopicCollection([name]))[name].result(20).partitions)
+    return False
 
 
 def await_all(futures):
