@@ -256,10 +256,12 @@ def cooperative_followup(facts: RebalanceFacts) -> Explanation | None:
 
 def leader_lacked_metadata(facts: RebalanceFacts) -> Explanation | None:
     """A client that joins before it has heard of the topic takes nothing, and its leader joins again once it has."""
-    if _partition_counts(facts.before) or facts.since_ms is None:
+    if facts.since_ms is None or facts.end_ms - facts.since_ms > P.first_metadata_ms:
+        return None
+    if any(it.assignment for it in facts.before.values()):
         return None
     topics = {topic: [0, count] for topic, count in sorted(_partition_counts(facts.after).items()) if count}
-    if not topics or facts.end_ms - facts.since_ms > P.first_metadata_ms:
+    if not topics:
         return None
     evidence: Evidence = {"kind": "partitions", "topics": topics}
     return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
