@@ -8,6 +8,7 @@ computed.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import pickle
 import re
@@ -31,9 +32,6 @@ Result = TypeVar("Result")
 
 _AHEAD = 2
 """Tasks that a process has at once: the one under way, and the next, so that it need not wait for this process."""
-
-
-_MEANWHILE_S = 0.1
 
 
 class WorkerDied(Exception):
@@ -97,6 +95,8 @@ class Workers(Generic[Task, Result]):
     def __init__(self, count: int, work: Callable[[Task], Result]) -> None:
         self._count, self._work = count, work
         self._workers: list[_Worker] = []
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Task] = {}
 
     def __enter__(self) -> Workers[Task, Result]:
         # Every command knows this module; few start processes.
@@ -133,46 +133,59 @@ class Workers(Generic[Task, Result]):
     ) -> None:
         self._end()
 
-    def results(
-        self, tasks: Sequence[Task], sizes: Sequence[int], meanwhile: Callable[[], None] | None = None
-    ) -> Iterator[Result]:
+    def results(self, tasks: Sequence[Task], sizes: Sequence[int]) -> Iterator[Result]:
         """What comes of each task, in their order. By `sizes` the largest are begun first: then all end together.
-        `meanwhile` is called each tenth of a second in which there is nothing new.
 
         Raises `WorkerDied`, and `WorkFailed` where the function raises.
         """
-        from multiprocessing.connection import wait
-
-        left = sorted(range(len(tasks)), key=lambda it: sizes[it])
+        numbers = {self.put(tasks[it]): it for it in sorted(range(len(tasks)), key=lambda it: -sizes[it])}
         done: dict[int, Result] = {}
         for number in range(len(tasks)):
             while number not in done:
-                while left and len((worker := min(self._workers, key=lambda it: len(it.has))).has) < _AHEAD:
-                    self._give(worker, left.pop(), tasks)
-                by_pipe = {it.pipe: it for it in self._workers if it.has}
-                ready = wait(list(by_pipe), None if meanwhile is None else _MEANWHILE_S)
-                if not ready and meanwhile is not None:
-                    meanwhile()
-                for pipe in ready:
-                    worker = by_pipe[cast("Connection", pipe)]
-                    done[worker.has.popleft()] = self._take(worker)
+                done |= {numbers[it]: result for it, result in self.take(None)}
             yield done.pop(number)
 
-    def _give(self, worker: _Worker, number: int, tasks: Sequence[Task]) -> None:
-        try:
-            worker.pipe.send(tasks[number])
-        except OSError:
-            raise _died(worker) from None
-        worker.has.append(number)
+    def put(self, task: Task) -> int:
+        """Have one more task done, once those before it are begun: its number. Raises `WorkerDied`."""
+        number = next(self._numbers)
+        self._waiting[number] = task
+        self._give()
+        return number
 
-    def _take(self, worker: _Worker) -> Result:
+    def take(self, timeout_s: float | None) -> list[tuple[int, Result]]:
+        """What has come of tasks, with their numbers; nothing after that time. Raises as `results` does."""
+        from multiprocessing.connection import wait
+
+        by_pipe = {it.pipe: it for it in self._workers if it.has}
+        if not by_pipe:
+            return []
+        found = [self._receive(by_pipe[cast("Connection", it)]) for it in wait(list(by_pipe), timeout_s)]
+        self._give()
+        return found
+
+    def take_back(self) -> int | None:
+        """The number of the last task that no process has got yet, and that none gets now; None where all have been
+        given."""
+        return self._waiting.popitem()[0] if self._waiting else None
+
+    def _give(self) -> None:
+        while self._waiting and len((worker := min(self._workers, key=lambda it: len(it.has))).has) < _AHEAD:
+            number = next(iter(self._waiting))
+            try:
+                worker.pipe.send(self._waiting[number])
+            except OSError:
+                raise _died(worker) from None
+            del self._waiting[number]
+            worker.has.append(number)
+
+    def _receive(self, worker: _Worker) -> tuple[int, Result]:
         try:
             result, failure = worker.pipe.recv()
         except (EOFError, OSError):
             raise _died(worker) from None
         if failure is not None:
             raise WorkFailed(f"in {worker.process.name}: {failure}")
-        return result  # type: ignore[no-any-return]  # what the function gave
+        return worker.has.popleft(), result
 
     def _end(self) -> None:
         """At once: there is nothing that they would have to write down."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from confluent_kafka import KafkaError
@@ -40,17 +40,16 @@ class Taker(Protocol):
     def let_go(self, partition: int) -> None:
         """What was read of it and not yet applied comes again."""
 
-    def meanwhile(self) -> None:
-        """What is to be done now and then."""
-
     @property
     def wants_no_more(self) -> bool:
         """Whether to read no more of any partition."""
 
 
-def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> bool:
+def read_in_bulk(
+    reader: TopicReader, conf: Mapping[str, str], taker: Taker, meanwhile: Callable[[], None] = lambda: None
+) -> bool:
     """Read what the reader, which is connected, has not read of what was there as it began, if that is much. Whether
-    it is worth trying again later: brokers, or the topic, went away meanwhile."""
+    it is worth trying again later: brokers, or the topic, went away meanwhile. `meanwhile` is called now and then."""
     left = {it: bounds for it, bounds in reader.unread.items() if bounds.first < bounds.end}
     if sum(bounds.end - bounds.first for bounds in left.values()) < MIN_RECORDS:
         return False
@@ -61,10 +60,10 @@ def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> 
             for number in left:
                 taker.let_go(number)
                 _tell(reader, taker, number)
-            is_whole = _read(reader, bulk, {it: bounds.end for it, bounds in left.items()}, taker)
+            is_whole = _read(reader, bulk, {it: bounds.end for it, bounds in left.items()}, taker, meanwhile)
             if not taker.wants_no_more:
                 # Before brokers are asked for what follows, which all else that they are asked waits for.
-                taker.meanwhile()
+                meanwhile()
     except BulkUnavailable as reason:
         log.info("the topic is not read in bulk: %s", reason)
         return False
@@ -73,7 +72,9 @@ def read_in_bulk(reader: TopicReader, conf: Mapping[str, str], taker: Taker) -> 
     return not is_whole
 
 
-def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Taker) -> bool:
+def _read(
+    reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Taker, meanwhile: Callable[[], None]
+) -> bool:
     """Whether all partitions ended, or no more is wanted."""
     log_id = reader.log_id
     heard_s = looked_s = time.monotonic()
@@ -81,7 +82,7 @@ def _read(reader: TopicReader, bulk: BulkReader, ends: dict[int, int], taker: Ta
         packed, now_s = bulk.take(TAKE_S), time.monotonic()
         if now_s - looked_s >= MEANWHILE_S:
             looked_s = now_s
-            taker.meanwhile()
+            meanwhile()
             if reader.log_id != log_id:
                 # What another log holds is not to be applied, and the reader begins with it by itself.
                 return False

@@ -34,7 +34,7 @@ from agent.kafka.source.topic import TopicReader
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.runtime.parts import AgentParts
-from agent.runtime.shared_catch_up import PieceRead, Stopped, plan_sharing, share_catch_up
+from agent.runtime.shared_catch_up import Here, PieceRead, Stopped, plan_sharing, share_catch_up
 
 log = logging.getLogger("kshadow")
 
@@ -98,7 +98,8 @@ class ReaderLoop(BackgroundThread):
             sharing = plan_sharing(self._parts)
             if sharing is not None:
                 with suppress(Stopped):
-                    share_catch_up(self._parts, sharing, self._latest_ms, self._take_piece, self._meanwhile)
+                    here = Here(self._latest_ms, self._take_piece, self._read_what_is_long, self._read_beside_others)
+                    share_catch_up(self._parts, sharing, here)
             while not self._stop.is_set():
                 self._read_in_bulk()
                 self._step(POLL_S)
@@ -125,10 +126,6 @@ class ReaderLoop(BackgroundThread):
         """What is held back comes again."""
         self._lookahead.forget(partition)
 
-    def meanwhile(self) -> None:
-        """Everything else."""
-        self._step(0.0)
-
     @property
     def wants_no_more(self) -> bool:
         """Whether this is to stop."""
@@ -136,21 +133,34 @@ class ReaderLoop(BackgroundThread):
 
     def _read_in_bulk(self) -> None:
         """As the reading begins; and until the end was reached, again after an outage."""
-        reader = self._reader
-        if self.has_caught_up or time.monotonic() < self._bulk_at or not reader.healthy:
+        if self.has_caught_up or time.monotonic() < self._bulk_at or not self._reader.healthy:
             return
-        if not isinstance(reader, TopicReader) or isinstance(reader, SharedTopicReader):
+        if isinstance(self._reader, SharedTopicReader):
             return
-        is_to_be_tried_again = read_in_bulk(reader, self._parts.options.conf, self)
+        is_to_be_tried_again = self._read_what_is_long(lambda: None)
         self._bulk_at = time.monotonic() + BULK_AGAIN_S if is_to_be_tried_again else math.inf
-        for mirror in self._state.mirror.partitions.values():
-            mirror.offsets.forget_index()
 
-    def _meanwhile(self) -> None:
+    def _read_what_is_long(self, also: Callable[[], None]) -> bool:
+        """As `read_in_bulk` does, with whatever else there is to read meanwhile. `also`: what else is to be done."""
+        reader = self._reader
+        if not isinstance(reader, TopicReader):
+            return False
+
+        def meanwhile() -> None:
+            self._step(0.0)
+            also()
+
+        try:
+            return read_in_bulk(reader, self._parts.options.conf, self, meanwhile)
+        finally:
+            for mirror in self._state.mirror.partitions.values():
+                mirror.offsets.forget_index()
+
+    def _read_beside_others(self, timeout_s: float) -> None:
         """Read what is not shared."""
         if self._stop.is_set():
             raise Stopped
-        self._step(0.0)
+        self._step(timeout_s)
 
     @contextmanager
     def _applying(self) -> Iterator[None]:

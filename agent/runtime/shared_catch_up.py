@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
@@ -62,6 +62,9 @@ PIECE_EVENTS = 10_000
 
 TASKS_OF_EACH = 4
 """Into so many tasks at least the reading is cut for each process, so that all end at about the same time."""
+
+WAIT_S = 0.1
+"""How long this process waits for another, or for records: for so long it heeds nothing else."""
 
 CONNECT_S, POLL_S, SILENT_S = 10.0, 0.5, 10.0
 """How long a process tries to connect, waits for records, and gets none before it gives up: this one does not."""
@@ -112,7 +115,7 @@ class Stopped(Exception):
 
 
 class Sharing(NamedTuple):
-    """By how many processes which partitions are read, with the offsets at which these end."""
+    """By how many processes, with this one, which partitions are read, with the offsets at which these end."""
 
     processes: int
     ends: Mapping[int, int]
@@ -139,20 +142,26 @@ def plan_sharing(parts: AgentParts) -> Sharing | None:
     return Sharing(processes, {it: bounds.end for it, bounds in left.items()}, records) if processes > 1 else None
 
 
-def share_catch_up(
-    parts: AgentParts,
-    sharing: Sharing,
-    latest_ms: Callable[[], int],
-    take: Callable[[PieceRead], None],
-    meanwhile: Callable[[], None],
-) -> None:
-    """Have processes read. What they have read is given to `take`, in the order of each partition; at the end the
-    reader goes on from there. `meanwhile` is called while there is nothing to take: what it raises ends it all."""
+class Here(NamedTuple):
+    """What the reader of this process does beside the others."""
+
+    latest_ms: Callable[[], int]
+    """As a task's."""
+    take: Callable[[PieceRead], None]
+    """What another has read, in the order of each partition."""
+    read_in_bulk: Callable[[Callable[[], None]], object]
+    """Read all that nobody else does and that can be read so; what it is given it calls now and then."""
+    read: Callable[[float], None]
+    """Read the rest of that bit by bit, each waited for so many seconds. What it raises ends it all."""
+
+
+def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
+    """Have other processes read beside this one, which begins with its part and goes on with what no other has begun.
+    At the end the reader goes on from where they have come to."""
     reader, options = parts.reader, parts.options
     assert isinstance(reader, TopicReader), "only then it is shared"
     log_id = reader.log_id
     assert log_id is not None, "it is connected"
-    pieces = [Piece(number, None, end) for number, end in sharing.ends.items()]
     sessions = parts.sessions.known.of_brokers
     work = partial(read_task, dict(options.conf), options.analyzers, sessions, options.exports is not None)
     try:
@@ -160,32 +169,57 @@ def share_catch_up(
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         log.warning("analyzers that cannot be handed to other processes, so this one reads alone: %s", error)
         return
-    log.info("%d processes read %d partitions, %d records", sharing.processes, len(pieces), sharing.records)
-    reader.leave(sharing.ends)
+    log.info("%d processes read %d partitions, %d records", sharing.processes, len(sharing.ends), sharing.records)
+    begun: dict[int, Sequence[Piece]] = {}
+
+    def put(pieces: Sequence[Piece]) -> None:
+        task = Task(log_id, parts.state.log, here.latest_ms(), options.visibility, PIECE_RECORDS, pieces)
+        begun[workers.put(task)] = pieces
+
+    def collect(timeout_s: float = 0.0) -> None:
+        for number, found in workers.take(timeout_s):
+            more = []
+            for piece, it in zip(begun.pop(number), found, strict=True):
+                if it is None or reader.log_id != log_id:
+                    continue
+                here.take(it)
+                reader.read_elsewhere(it.partition, it.next_offset)
+                if it.goes_on:
+                    more.append(Piece(piece.partition, it._replace(outputs=(), rejects=()), piece.end))
+            if more:
+                put(more)
+
     try:
-        with Workers(sharing.processes, work) as workers:
-            while pieces:
-                tasks = [
-                    Task(log_id, parts.state.log, latest_ms(), options.visibility, PIECE_RECORDS, some)
-                    for some in cut_into_tasks(pieces, reader.positions, sharing.processes)
-                ]
-                pieces = []
-                # In this order: what is waited for is begun first.
-                in_order = range(len(tasks), 0, -1)
-                for task, found in zip(tasks, workers.results(tasks, in_order, meanwhile), strict=True):
-                    for piece, it in zip(task.pieces, found, strict=True):
-                        if reader.log_id != log_id:
-                            return
-                        if it is None:
-                            continue
-                        take(it)
-                        reader.read_elsewhere(it.partition, it.next_offset)
-                        if it.goes_on:
-                            pieces.append(Piece(piece.partition, it._replace(outputs=(), rejects=()), piece.end))
+        with Workers(sharing.processes - 1, work) as workers:
+            for task in _for_others(sharing, reader.positions):
+                reader.leave([it.partition for it in task])
+                put(task)
+            here.read_in_bulk(collect)
+            while begun and reader.log_id == log_id:
+                is_read = all(bounds.first >= bounds.end for bounds in reader.unread.values())
+                if is_read and (back := workers.take_back()) is not None:
+                    reader.take_back([it.partition for it in begun.pop(back)])
+                    here.read_in_bulk(collect)
+                # Whichever of the two there is to wait for.
+                collect(WAIT_S if is_read else 0.0)
+                here.read(0.0 if is_read else WAIT_S)
     except (WorkerDied, WorkFailed, SnapshotRefused) as error:
         log.warning("%s; what is left is read by this process alone", error)
     finally:
         reader.take_back(sharing.ends)
+
+
+def _for_others(sharing: Sharing, positions: Mapping[int, int]) -> Iterator[list[Piece]]:
+    """The tasks for the other processes: all but the first ones, which this one has read by the time that they have
+    started, and its part of the rest."""
+    own = 0
+    for task in cut_into_tasks(
+        [Piece(number, None, end) for number, end in sharing.ends.items()], positions, sharing.processes
+    ):
+        if own * sharing.processes < sharing.records:
+            own += sum(it.end - positions[it.partition] for it in task)
+        else:
+            yield task
 
 
 def cut_into_tasks(pieces: Iterable[Piece], positions: Mapping[int, int], processes: int) -> list[list[Piece]]:
@@ -253,9 +287,6 @@ class _InBulk(NamedTuple):
     def let_go(self, partition: int) -> None:
         """Nothing is held back: it is read in bulk at first."""
 
-    def meanwhile(self) -> None:
-        """Nothing is to be done."""
-
     @property
     def wants_no_more(self) -> bool:
         return all(it.has_ended for it in self.reading.values())
@@ -265,7 +296,13 @@ def _read(reader: TopicReader, conf: Mapping[str, str], reading: Mapping[int, Pi
     """Read until all pieces have ended; False where the log was made anew meanwhile."""
     read_in_bulk(reader, conf, _InBulk(reading))
     positions, deadline = reader.positions, time.monotonic() + SILENT_S
-    while _are_left(reader, reading):
+    while True:
+        reached, now_at = reader.caught_up_partitions, reader.positions
+        for number, it in reading.items():
+            if reached[number] or now_at[number] >= it.piece.end:
+                it.end()
+        if all(it.has_ended for it in reading.values()):
+            return True
         for run in reader.poll(POLL_S):
             reading[run.partition].take(run)
         for notice in reader.take_notices():
@@ -277,17 +314,7 @@ def _read(reader: TopicReader, conf: Mapping[str, str], reading: Mapping[int, Pi
         if before != positions:
             deadline = time.monotonic() + SILENT_S
         elif isinstance(reader.last_error, SourceDenied) or time.monotonic() >= deadline:
-            break
-    return True
-
-
-def _are_left(reader: TopicReader, reading: Mapping[int, PieceReading]) -> bool:
-    """Whether any piece has not ended, as those have that are read to their ends: by now, or in bulk."""
-    reached, positions = reader.caught_up_partitions, reader.positions
-    for number, it in reading.items():
-        if reached[number] or positions[number] >= it.piece.end:
-            it.end()
-    return any(not it.has_ended for it in reading.values())
+            return True
 
 
 class PieceReading:

@@ -185,8 +185,12 @@ class TopicReader:
 
     @property
     def unread(self) -> dict[int, LogBounds]:
-        """For each partition the offset of the next record to come, and where it ended at the start."""
-        return {it: LogBounds(state.position, state.target) for it, state in self._assignment.progress.items()}
+        """For each partition that nobody else reads, the offset of the next record to come, and where it ended at the
+        start."""
+        it = self._assignment
+        return {
+            number: LogBounds(of.position, of.target) for number, of in it.progress.items() if number not in it.left
+        }
 
     def leave(self, partitions: Collection[int]) -> None:
         """Somebody else reads these, until `take_back`."""

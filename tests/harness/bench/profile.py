@@ -189,9 +189,6 @@ class Applying:
     def let_go(self, partition: int) -> None:
         """Nothing is held back."""
 
-    def meanwhile(self) -> None:
-        """Nothing else is done."""
-
 
 def _ends(servers: str, shape: load.Shape) -> WatchedLags:
     """As an agent knows them that has looked for as long as the load's commits went on."""

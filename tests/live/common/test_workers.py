@@ -112,21 +112,28 @@ def test_what_goes_wrong_there_goes_wrong_here() -> None:
         list(workers.results(["raise"], [1]))
 
 
-def test_what_is_done_meanwhile_may_end_it() -> None:
-    class Enough(Exception):
-        pass
+def test_what_none_has_got_is_taken_back() -> None:
+    with Workers(1, square_slowly) as workers:
+        numbers = [workers.put((number, 0.2)) for number in range(4)]
+        assert workers.take(0.0) == []
+        assert [workers.take_back(), workers.take_back(), workers.take_back()] == [numbers[3], numbers[2], None]
+        found = []
+        while len(found) < 2:
+            found += workers.take(None)
+        assert [(number, result) for number, (result, _) in found] == [(numbers[0], 0), (numbers[1], 1)]
+        assert workers.take(None) == [], "there is nothing to wait for"
+        again = workers.put((5, 0.0))
+        ((number, (result, _)),) = workers.take(None)
+        assert (number, result) == (again, 25)
 
-    calls = 0
 
-    def meanwhile() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 3:
-            raise Enough
-
-    with pytest.raises(Enough), Workers(1, square_slowly) as workers:
-        list(workers.results([(1, 600.0)], [1], meanwhile))
+def test_whoever_ends_waits_for_nothing() -> None:
+    began = time.monotonic()
+    with Workers(1, square_slowly) as workers:
+        workers.put((1, 600.0))
+        assert workers.take(0.1) == []
     assert active_children() == []
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(("number", "of_all"), [(signal.SIGINT, True), (signal.SIGKILL, False)])

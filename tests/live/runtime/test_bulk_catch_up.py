@@ -55,9 +55,6 @@ class Keeping:
     def let_go(self, partition: int) -> None:
         """Nothing is held back."""
 
-    def meanwhile(self) -> None:
-        """Nothing else is to be done."""
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
@@ -195,8 +192,7 @@ def test_what_the_reader_was_told_of_partitions_before_it_left_them_is_of_no_acc
         reader.connect()
         time.sleep(1)
         meanwhile = list[RecordBatch]()
-        kept.meanwhile = lambda: meanwhile.extend(reader.poll(0.0))  # type: ignore[method-assign]
-        read_in_bulk(reader, conf, kept)
+        read_in_bulk(reader, conf, kept, lambda: meanwhile.extend(reader.poll(0.0)))
         assert meanwhile == []
         assert reader.take_notices() == []
         records, notices = polled(reader)
@@ -236,8 +232,7 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
                 after.extend(batch.records())
             notices.extend(reader.take_notices())
 
-        kept.meanwhile = look  # type: ignore[method-assign]
-        read_in_bulk(reader, conf, kept)
+        read_in_bulk(reader, conf, kept, look)
         records, more = polled(reader)
     assert [type(it) for it in notices + more].count(TopicRecreated) == 1
     assert len(kept.records[0]) < 2_000

@@ -11,7 +11,7 @@ import re
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import active_children
@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from agent.common.workers import Workers
 from agent.config.settings import PLAIN_CLUSTER, ReadSettings
 from agent.core.diagnosis.api import WINDOW_MS
 from agent.core.packed import PackedColumn
@@ -40,7 +41,7 @@ from agent.runtime import bulk_catch_up, shared_catch_up
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions, Visibility
 from agent.runtime.reader_loop import ReaderLoop
-from agent.runtime.shared_catch_up import Piece, PieceRead, Task, _InBulk, read_task
+from agent.runtime.shared_catch_up import Piece, PieceRead, Sharing, Task, _InBulk, cut_into_tasks, read_task
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings
 from agent.simulation.whatif.recent_recordings import RecentRecordings
@@ -239,6 +240,19 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> list[PieceRead]:
     return taken
 
 
+@pytest.fixture
+def by_others(pieces: list[PieceRead], monkeypatch: pytest.MonkeyPatch) -> list[PieceRead]:
+    """Pieces of every partition: what is shared this process leaves to the others."""
+    monkeypatch.setattr(shared_catch_up, "_for_others", _all_tasks)
+    monkeypatch.setattr(Workers, "take_back", lambda _: None)
+    return pieces
+
+
+def _all_tasks(sharing: Sharing, positions: Mapping[int, int]) -> list[list[Piece]]:
+    pieces = [Piece(number, None, end) for number, end in sharing.ends.items()]
+    return cut_into_tasks(pieces, positions, sharing.processes)
+
+
 @pytest.fixture(scope="module")
 def alone() -> dict[str, Known]:
     """What one process knows, once it was asked."""
@@ -258,18 +272,18 @@ def assert_same(shared: Known, one: Known) -> None:
 
 
 def test_what_is_known_is_the_same(
-    written: Written, alone: dict[str, Known], pieces: list[PieceRead], caplog: pytest.LogCaptureFixture
+    written: Written, alone: dict[str, Known], by_others: list[PieceRead], caplog: pytest.LogCaptureFixture
 ) -> None:
     one = known_alone(written, alone, caplog)
     assert len(one.rejects) == JUNK_RECORDS
     assert sum(one.quarantined.values()) == 2
     assert len(one.events) > 20
     for workers in (2, 3):
-        pieces.clear()
+        by_others.clear()
         shared, said = read(written, workers, caplog)
         assert f"{workers} processes read 4 partitions" in said
         assert_same(shared, one)
-        taken = {it: [piece for piece in pieces if piece.partition == it] for it in range(PARTITIONS)}
+        taken = {it: [piece for piece in by_others if piece.partition == it] for it in range(PARTITIONS)}
         ends = {it: its[-1].next_offset for it, its in taken.items() if its}
         assert min(len(its) for it, its in taken.items() if it != EMPTY) > 1
         # To the last three records of the sound ones; and to the last three before what is wrong.
@@ -314,6 +328,45 @@ def test_what_is_known_is_the_same_where_it_is_read_in_bulk(
         DAMAGED: written.wrong[DAMAGED] - 3,
         **{it: written.ends[it] for it in (PLAIN, AHEAD, JUNK)},
     }
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_what_is_known_is_the_same_where_this_process_reads_beside_others(
+    workers: int,
+    written: Written,
+    alone: dict[str, Known],
+    in_bulk: dict[int, int],
+    pieces: list[PieceRead],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In bulk, to the ends of the partitions that it begins with or takes back; the others to their last records."""
+    one = known_record_by_record(written, alone, caplog)
+    in_bulk.clear()
+    shared, said = read(written, workers, caplog)
+    assert f"{workers} processes read 4 partitions" in said
+    assert_same(shared, one)
+    elsewhere = {it.partition for it in pieces}
+    assert elsewhere
+    assert in_bulk.keys() - elsewhere
+    assert elsewhere | in_bulk.keys() == {PLAIN, DAMAGED, AHEAD, JUNK}
+
+
+def test_what_no_other_has_begun_this_process_reads(
+    written: Written,
+    alone: dict[str, Known],
+    in_bulk: dict[int, int],
+    pieces: list[PieceRead],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the other is at its first two tasks: the last two of all four."""
+    one = known_record_by_record(written, alone, caplog)
+    in_bulk.clear()
+    monkeypatch.setattr(shared_catch_up, "_for_others", _all_tasks)
+    shared, _ = read(written, 2, caplog)
+    assert_same(shared, one)
+    assert {it.partition for it in pieces} | in_bulk.keys() == {PLAIN, DAMAGED, AHEAD, JUNK}
+    assert len(in_bulk) >= 2
 
 
 def stopped_at(last: int, agent: Agent) -> int:
@@ -372,8 +425,7 @@ def test_what_was_begun_while_others_read_is_gone_on_with_in_bulk(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """A partition with a snapshot this process reads itself meanwhile, of which the last three records wait to be
-    applied then."""
+    """Three records of a partition that this process reads record by record at first wait to be applied then."""
     one = known_record_by_record(written, alone, caplog)
     monkeypatch.setattr(bulk, "RUN_RECORDS", 500)
     agent = agent_of(written, 1, Kept(), tmp_path)
@@ -382,13 +434,17 @@ def test_what_was_begun_while_others_read_is_gone_on_with_in_bulk(
     in_bulk.clear()
     held = list[int]()
 
-    def reading(loop: ReaderLoop) -> None:
+    def reading(loop: ReaderLoop, _: float) -> None:
         if len(held) < 3:
             loop._step(0.2)
             held.append(loop._reader.positions[begun] - loop.next_offset(begun))
 
     monkeypatch.setattr(topic, "BATCH_RECORDS", 20)
-    monkeypatch.setattr(ReaderLoop, "_meanwhile", reading)
+    monkeypatch.setattr(ReaderLoop, "_read_beside_others", reading)
+    in_bulk_at_once = ReaderLoop._read_what_is_long
+    monkeypatch.setattr(
+        ReaderLoop, "_read_what_is_long", lambda loop, also: len(held) == 3 and in_bulk_at_once(loop, also)
+    )
     known, said = read(written, 2, caplog, tmp_path)
     assert "2 processes read 3 partitions" in said
     assert 3 in held, held
@@ -477,14 +533,14 @@ def test_without_a_process_it_goes_on_alone(
     why: str,
     written: Written,
     alone: dict[str, Known],
-    pieces: list[PieceRead],
+    by_others: list[PieceRead],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = known_alone(written, alone, caplog)
     monkeypatch.setattr(shared_catch_up, "read_task", instead)
     shared, said = read(written, 2, caplog)
-    assert sorted(it.partition for it in pieces) == [PLAIN, DAMAGED, AHEAD, JUNK]
+    assert sorted(it.partition for it in by_others) == [PLAIN, DAMAGED, AHEAD, JUNK]
     assert re.search(rf"(?s){why}.*; what is left is read by this process alone", said)
     assert active_children() == []
     assert_same(shared, one)
@@ -493,7 +549,7 @@ def test_without_a_process_it_goes_on_alone(
 def test_a_stop_is_heeded_and_the_next_start_goes_on(
     written: Written,
     alone: dict[str, Known],
-    pieces: list[PieceRead],
+    by_others: list[PieceRead],
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
@@ -503,7 +559,7 @@ def test_a_stop_is_heeded_and_the_next_start_goes_on(
     agent = agent_of(written, 2, sink, tmp_path)
     agent.start()
     try:
-        until(lambda: len(pieces) >= 3, 60)
+        until(lambda: len(by_others) >= 3, 60)
         status = agent.queries.status()["partitions"]
         behind = sum(it["behind_records"] for it in status.values())
         assert 0 < behind < sum(written.ends.values())
@@ -521,7 +577,7 @@ def test_a_stop_is_heeded_and_the_next_start_goes_on(
     assert known.described == one.described
 
 
-def test_what_is_behind_an_open_transaction(written: Written, pieces: list[PieceRead]) -> None:
+def test_what_is_behind_an_open_transaction(written: Written, by_others: list[PieceRead]) -> None:
     """A process ends there as one that reads alone does, and once it has ended the rest is read. It writes, so it is
     last."""
     names = (f"{kind}-{number}" for number in range(1_000) for kind in ("holder", "behind"))
@@ -541,7 +597,7 @@ def test_what_is_behind_an_open_transaction(written: Written, pieces: list[Piece
     agent.start()
     try:
         until(lambda: agent.queries.has_caught_up, 60)
-        assert max(it.next_offset for it in pieces if it.partition == PLAIN) == written.ends[PLAIN] - 3
+        assert max(it.next_offset for it in by_others if it.partition == PLAIN) == written.ends[PLAIN] - 3
         status = agent.queries.status()["partitions"][str(PLAIN)]
         assert status["open_transaction"]["group"] == holder
         assert agent.state.mirror.find(behind) is None

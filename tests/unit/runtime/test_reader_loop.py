@@ -419,7 +419,7 @@ def test_what_was_broken_off_is_read_in_bulk_again_after_a_while(monkeypatch: py
     parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
     loop, answers, asked = ReaderLoop(parts, lambda: None), [True, False], list[object]()
 
-    def read(reader: object, conf: object, taker: object) -> bool:
+    def read(reader: object, conf: object, taker: object, meanwhile: object) -> bool:
         asked.append(taker)
         return answers[len(asked) - 1]
 
