@@ -317,7 +317,9 @@ class RestoredGroups:
 def _is_current(reader: AnyReader, partition: int) -> bool:
     if isinstance(reader, SampledReader):
         return reader.healthy
-    return reader.healthy and reader.behind_records.get(partition, MAX_BEHIND_RECORDS) < MAX_BEHIND_RECORDS
+    if reader.is_stopped(partition):
+        return False
+    return reader.behind_records.get(partition, MAX_BEHIND_RECORDS) < MAX_BEHIND_RECORDS
 
 
 def _on_failure(failure: AnalyzerFailure) -> None:

@@ -349,7 +349,7 @@ class AgentQueries(ServedQueries):
 
     def records_behind(self) -> Mapping[int, int]:
         """For each partition that is read how many offsets its end lies ahead, as far as is known."""
-        return self._reader.behind_records if self._reader.healthy else {}
+        return self._reader.behind_records
 
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """One group's events of a range (bounds included), and from when on these are all: None if from the log's

@@ -1,7 +1,7 @@
 """Whether reading works: not "no error came" but "was seen to work".
 
 Every so often, and soon after any error, leaders and the end of every partition are asked for. Reading does not work
-when no broker answers, when a partition has no leader, and when a partition's end moved on without a record coming
+when no broker answers; reading a partition, when it has no leader, and when its end moved on without a record coming
 from it. Owns when what is asked, and which error is told. Refuses to know records.
 """
 
@@ -85,17 +85,21 @@ class ReaderHealth:
         return time.monotonic() >= self._probe_at
 
     def probe(self, consumer: Consumer, progress: Mapping[int, PartitionProgress], *, may_wait: bool) -> int:
-        """How many partitions the topic has. Raises `SourceError`, which is to be given to `probe_failed`, where some
-        have no leader that answers, or are not there; those of which nothing comes here are marked, unless they
-        `may_wait`."""
+        """How many partitions the topic has. Raises `SourceError`, which is to be given to `probe_failed`, where a
+        leader does not answer, or partitions are not there. Those that have no leader are marked; likewise those of
+        which nothing comes here, unless they `may_wait`."""
         led = leaders(consumer, self._topic, PROBE_TIMEOUT_S)
         if missing := [partition for partition in progress if partition not in led]:
             raise PartitionsMissing(f"{self._topic}: expected partitions {missing}, it has {len(led)}")
         leaderless = [partition for partition in progress if led[partition] < 0]
-        if leaderless:
-            raise SourceUnreachable(f"{self._topic}: expected leaders, none for partitions {leaderless}")
-        ends = offsets_at(consumer, self._topic, progress, LATEST, PROBE_TIMEOUT_S)
+        has_none = SourceUnreachable(f"{self._topic}: expected leaders, none for partitions {leaderless}")
+        if leaderless and len(leaderless) == len(progress):
+            raise has_none
+        ends = offsets_at(consumer, self._topic, progress.keys() - leaderless, LATEST, PROBE_TIMEOUT_S)
         for partition, it in progress.items():
+            if partition not in ends:
+                it.error = has_none
+                continue
             if self.error is not None or it.error is not None:
                 it.catch_up(ends[partition])
             if it.check_stalled(ends[partition]) and not may_wait and it.error is None:
@@ -119,8 +123,8 @@ class ReaderHealth:
             ask = consumer.get_watermark_offsets
             self.high_watermarks = {it: ask(TopicPartition(self._topic, it), cached=True)[1] for it in progress}
         if now_s >= self._confirm_at:
-            has_error = self.error is not None or any(it.error is not None for it in progress.values())
-            self.read_until_s = {} if has_error else self._confirm_read(consumer, progress, now_s)
+            known = {it: state for it, state in progress.items() if state.error is None}
+            self.read_until_s = {} if self.error is not None else self._confirm_read(consumer, known, now_s)
 
     def _confirm_read(
         self, consumer: Consumer, progress: Mapping[int, PartitionProgress], now_s: float

@@ -29,11 +29,14 @@ from agent.kafka.source.open_transactions import transactional_ids
 from agent.kafka.source.progress import LogBounds, OffsetReset, PartitionCountChanged
 from agent.kafka.source.segments import discover
 from agent.kafka.source.topic import BATCH_RECORDS, TopicReader
+from agent.kafka.writer.topic import partition_count
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.harness.kafka import EmbeddedCluster
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
+OFFSETS = "__consumer_offsets"
 QUIET = {"log_level": 0}
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -392,6 +395,50 @@ def test_no_group_is_made(conf, topic, admin):
     list(read_to_end({**conf, "group.id": "kshadow-reader"}, topic=topic))
     groups = admin.list_consumer_groups().result(20)
     assert "kshadow-reader" not in {group.group_id for group in groups.valid}
+
+
+def test_partitions_without_a_leader_hold_up_no_others():
+    """Their broker is gone, and has the only replica."""
+    alone = {"offsets.topic.num.partitions": "4", "offsets.topic.replication.factor": "1"}
+    with EmbeddedCluster(fetch_jars(), nodes=2, properties=alone) as cluster:
+        conf = {"bootstrap.servers": cluster.bootstrap_servers}
+        assert partition_count(conf, create=True) == 4
+        gone = {number for number, leader in cluster.leaders(OFFSETS).items() if leader == 2}
+        led = set(range(4)) - gone
+        assert gone
+        assert led
+        here, there = min(led), min(gone)
+        producer = Producer({**conf, **QUIET, "client.id": "__admin_client"})
+        with TopicReader(conf) as reader:
+
+            def polled(is_over):
+                runs = []
+                until(lambda: runs.extend(reader.poll(0.2)) or is_over(), 60, said=lambda: reader.last_error)
+                return [record for run in runs for record in run.records()]
+
+            reader.connect()
+            polled(lambda: reader.read_until_s.keys() == gone | led)
+            cluster.brokers[2].kill()
+            polled(lambda: not any(map(reader.is_stopped, led)) and all(map(reader.is_stopped, gone)))
+            said = f"{OFFSETS}: expected leaders, none for partitions {sorted(gone)}"
+            assert (str(reader.last_error), reader.healthy) == (said, False)
+            assert reader.behind_records == dict.fromkeys(led, 0)
+            before_s = time.monotonic()
+            producer.produce(OFFSETS, b"v", b"k", here)
+            assert producer.flush(20) == 0
+            # All that is written there is known to be read, again and again.
+            records = polled(
+                lambda: (
+                    reader.positions[here] == 1 and all(reader.read_until_s.get(it, 0.0) > before_s + 1 for it in led)
+                )
+            )
+            assert [(it.partition, it.value) for it in records] == [(here, b"v")]
+            assert reader.read_until_s.keys() == led
+            cluster.brokers[2].start()
+            polled(lambda: reader.healthy and reader.read_until_s.keys() == gone | led)
+            producer.produce(OFFSETS, b"w", b"k", there)
+            assert producer.flush(20) == 0
+            assert [it.value for it in polled(lambda: reader.positions[there] == 1)] == [b"w"]
 
 
 def test_a_broker_that_goes_and_comes_back(tmp_path):
