@@ -54,6 +54,9 @@ MIN_PLAIN_RECORDS = 2_000_000
 WORKER_BYTES = 200 << 20
 """What a process may take: itself, what it fetched, and the groups of a piece."""
 
+HEAD_START_RECORDS = 1_000_000
+"""What this process reads while the others start."""
+
 PIECE_RECORDS = 2_000_000
 """Records of a piece, a second or two of reading in bulk: then they are in the answers and in the next snapshot."""
 
@@ -169,6 +172,10 @@ def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         log.warning("analyzers that cannot be handed to other processes, so this one reads alone: %s", error)
         return
+    tasks = list(_for_others(sharing, reader.positions))
+    if not tasks:
+        # Before another has started this one is done.
+        return
     log.info("%d processes read %d partitions, %d records", sharing.processes, len(sharing.ends), sharing.records)
     begun: dict[int, Sequence[Piece]] = {}
 
@@ -191,7 +198,7 @@ def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
 
     try:
         with Workers(sharing.processes - 1, work) as workers:
-            for task in _for_others(sharing, reader.positions):
+            for task in tasks:
                 reader.leave([it.partition for it in task])
                 put(task)
             here.read_in_bulk(collect)
@@ -210,13 +217,11 @@ def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
 
 
 def _for_others(sharing: Sharing, positions: Mapping[int, int]) -> Iterator[list[Piece]]:
-    """The tasks for the other processes: all but the first ones, which this one has read by the time that they have
-    started, and its part of the rest."""
-    own = 0
-    for task in cut_into_tasks(
-        [Piece(number, None, end) for number, end in sharing.ends.items()], positions, sharing.processes
-    ):
-        if own * sharing.processes < sharing.records:
+    """The tasks for the other processes: all but the first ones, which are this one's part."""
+    pieces = [Piece(number, None, end) for number, end in sharing.ends.items()]
+    part, own = (sharing.records + (sharing.processes - 1) * HEAD_START_RECORDS) // sharing.processes, 0
+    for task in cut_into_tasks(pieces, positions, sharing.processes):
+        if own < part:
             own += sum(it.end - positions[it.partition] for it in task)
         else:
             yield task

@@ -21,7 +21,9 @@ from agent.runtime.shared_catch_up import (
     Piece,
     PieceRead,
     PieceReading,
+    Sharing,
     Task,
+    _for_others,
     cut_into_tasks,
     plan_sharing,
 )
@@ -91,6 +93,21 @@ def test_tasks_are_of_one_size_and_each_piece_is_in_one(monkeypatch: pytest.Monk
     most = sum(records) // 8
     assert len(tasks) >= 7
     assert all(it <= most or len(task) == 1 for it, task in zip(records, tasks, strict=True))
+
+
+def test_what_is_read_before_others_have_started_is_not_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_catch_up, "HEAD_START_RECORDS", 1_000)
+
+    def for_others(processes: int, size: int) -> int:
+        sharing = Sharing(processes, dict.fromkeys(range(40), size), 40 * size)
+        tasks = list(_for_others(sharing, dict.fromkeys(range(40), 0)))
+        assert all(tasks)
+        return sum(it.end for task in tasks for it in task)
+
+    # Of 4,000 this one begins with the head start and half of the rest, and with what the task has that fills it.
+    assert 1_000 <= for_others(2, 100) <= 1_500
+    assert 1_500 <= for_others(4, 100) <= 2_250
+    assert for_others(2, 10) == 0, "400 are read at once"
 
 
 def history() -> list[RecordBatch]:
