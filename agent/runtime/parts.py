@@ -60,21 +60,17 @@ class Visibility:
 
     def __init__(self, groups: Collection[str] | None = None, filters: FilterSettings | None = None) -> None:
         """`groups`: the only ones to show; None for all. Raises `ValueError` for a pattern that is none."""
-        self._only = None if groups is None else frozenset(groups)
+        self.groups = None if groups is None else frozenset(groups)
+        """The only ones that may ever be asked for; None for all."""
         self.change(FilterSettings() if filters is None else filters)
-
-    def __reduce__(self) -> tuple[type[Visibility], tuple[frozenset[str] | None, FilterSettings]]:
-        """For another process: patterns are compiled anew there."""
-        return Visibility, (self._only, self._settings)
 
     def change(self, it: FilterSettings) -> None:
         """Filter by other patterns from now on. Raises `ValueError` for one that is none."""
-        self._settings = it
         self._filters = Filters(it.allow_groups, it.deny_groups, it.allow_topics, it.deny_topics)
 
     def remembers_group(self, group: str) -> bool:
         """Whether a group of this name may ever be asked for: filters may change."""
-        return self._only is None or group in self._only
+        return self.groups is None or group in self.groups
 
     def shows_group(self, group: str) -> bool:
         """Whether a group of this name is asked for."""

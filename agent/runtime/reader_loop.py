@@ -34,7 +34,8 @@ from agent.kafka.source.topic import TopicReader
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.runtime.parts import AgentParts
-from agent.runtime.shared_catch_up import Here, PieceRead, Stopped, plan_sharing, share_catch_up
+from agent.runtime.shared_catch_up import Here, Stopped, plan_sharing, share_catch_up
+from agent.runtime.shared_pieces import PieceRead
 
 log = logging.getLogger("kshadow")
 

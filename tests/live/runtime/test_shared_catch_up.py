@@ -39,9 +39,10 @@ from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.runtime import bulk_catch_up, shared_catch_up
 from agent.runtime.agent import Agent
-from agent.runtime.parts import AgentOptions, Visibility
+from agent.runtime.parts import AgentOptions
 from agent.runtime.reader_loop import ReaderLoop
-from agent.runtime.shared_catch_up import Piece, PieceRead, Sharing, Task, _InBulk, cut_into_tasks, read_task
+from agent.runtime.shared_catch_up import Sharing, cut_into_tasks
+from agent.runtime.shared_pieces import Piece, PieceRead, Task, _InBulk, read_task
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings
 from agent.simulation.whatif.recent_recordings import RecentRecordings
@@ -474,7 +475,7 @@ def test_pieces_are_the_same_where_they_are_read_in_bulk(written: Written, monke
         its: list[PieceRead | None] = [None] * PARTITIONS
         for _ in range(2):
             pieces = [Piece(number, its[number], end) for number, end in sorted(written.ends.items())]
-            task = Task(log_id, NO_LOG, written.newest_ms + 1_000, Visibility(), PIECE_RECORDS, pieces)
+            task = Task(log_id, NO_LOG, written.newest_ms + 1_000, None, PIECE_RECORDS, pieces)
             with logging_as_before():
                 read_of_task = read_task(conf, select_analyzers(), {}, True, task)
             for piece, it in zip(pieces, read_of_task, strict=True):
@@ -486,6 +487,30 @@ def test_pieces_are_the_same_where_they_are_read_in_bulk(written: Written, monke
         if bulk_read is not None and one is not None:
             assert restored(bulk_read) == restored(one)
             assert bulk_read[3:7] == one[3:7]
+
+
+def test_of_groups_that_nobody_may_ask_for_a_process_remembers_nothing(
+    written: Written, alone: dict[str, Known], caplog: pytest.LogCaptureFixture
+) -> None:
+    told = known_alone(written, alone, caplog).timelines
+    chosen = {it for it in told if told[it] and partition_for_group(it, PARTITIONS) == PLAIN}
+    assert len(chosen) > 1
+    chosen.pop()
+    conf = {"bootstrap.servers": written.servers}
+    with TopicReader(conf) as reader:
+        reader.connect()
+        log_id = reader.log_id
+    assert log_id is not None
+    pieces = [Piece(PLAIN, None, written.ends[PLAIN])]
+    task = Task(log_id, NO_LOG, written.newest_ms + 1_000, frozenset(chosen), 1 << 30, pieces)
+    with logging_as_before():
+        (piece,) = read_task(conf, select_analyzers(), {}, True, task)
+    assert piece is not None
+    state = ClusterState(select_analyzers())
+    state.restore(piece.partition, piece.image)
+    groups = state.mirror.partition(PLAIN).groups
+    assert {it for it in groups if [*state.recent.timeline(it)[0]]} == chosen & groups.keys()
+    assert groups.keys() - chosen
 
 
 def restored(piece: PieceRead) -> tuple[object, ...]:

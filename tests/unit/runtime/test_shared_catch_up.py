@@ -8,25 +8,16 @@ import pickle
 import pytest
 from msgspec.structs import replace
 
-from agent.config.settings import PLAIN_CLUSTER, FilterSettings, GroupSource, ReadSettings
+from agent.config.settings import PLAIN_CLUSTER, GroupSource, ReadSettings
 from agent.core.record_time import TOLERANCE_MS
 from agent.core.records import LogId, RecordBatch
 from agent.kafka.source.progress import PartitionProgress
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import NO_LOG, ClusterState
-from agent.runtime import shared_catch_up
-from agent.runtime.parts import AgentOptions, AgentParts, Visibility, build_parts
-from agent.runtime.shared_catch_up import (
-    MIN_WORKER_RECORDS,
-    Piece,
-    PieceRead,
-    PieceReading,
-    Sharing,
-    Task,
-    _for_others,
-    cut_into_tasks,
-    plan_sharing,
-)
+from agent.runtime import shared_catch_up, shared_pieces
+from agent.runtime.parts import AgentOptions, AgentParts, build_parts
+from agent.runtime.shared_catch_up import MIN_WORKER_RECORDS, Sharing, _for_others, cut_into_tasks, plan_sharing
+from agent.runtime.shared_pieces import Piece, PieceRead, PieceReading, Task
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 from analyzers.registry import select_analyzers
 from tests.harness.state_digest import digest
@@ -122,7 +113,7 @@ def history() -> list[RecordBatch]:
 def reading(before: PieceRead | None = None, *, records: int = 1_000, latest_ms: int = LATER_MS) -> PieceReading:
     state = ClusterState(select_analyzers(), members=(recordings := RecentRecordings()))
     piece = Piece(PARTITION, before, 1 << 40)
-    task = Task(LogId("c", "t"), NO_LOG, latest_ms, Visibility(), records, [piece])
+    task = Task(LogId("c", "t"), NO_LOG, latest_ms, None, records, [piece])
     return PieceReading(piece, task, state, recordings, keeps_outputs=True)
 
 
@@ -176,7 +167,7 @@ def test_a_piece_ends_before_a_time_that_is_ahead() -> None:
 
 
 def test_with_many_events_a_piece_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_catch_up, "PIECE_EVENTS", 5)
+    monkeypatch.setattr(shared_pieces, "PIECE_EVENTS", 5)
     it = reading()
     for run in history():
         it.take(run)
@@ -194,9 +185,3 @@ def test_nothing_is_handed_over_by_half() -> None:
     failing._state.diagnosis._makes = chosen(LocksSeen).makes  # fails: nobody has told it whose locks
     failing.take(history()[0])
     assert (failing.has_ended, failing.result()) == (True, None)
-
-
-def test_filters_are_known_in_the_other_process() -> None:
-    shown = Visibility(["a", "b"], FilterSettings(deny_groups=("/b.*/",)))
-    copied: Visibility = pickle.loads(pickle.dumps(shown))
-    assert [it for it in "abc" if copied.shows_group(it)] == ["a"]
