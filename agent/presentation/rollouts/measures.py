@@ -42,7 +42,8 @@ class Rollout(Struct, frozen=True):
     through, `rebalances_of_unknown_cost` are missing in `stopped_partition_ms`. `was_empty`: during it the group had
     no members. `lag_peak_at_least`: of some positions, or for some time, lag was not known, so it may have been more.
     `departures` by cause; `errors` by origin. `crash_loops` counts places that new members left again and
-    again. `imbalance_*` is the largest share of partitions in fair ones: 1 is even.
+    again. `partitions` are the most that were assigned in it, `imbalance_*` the largest share of them in fair ones: 1
+    is even.
     """
 
     state: RolloutState
@@ -72,6 +73,7 @@ class Rollout(Struct, frozen=True):
     unclean_ends: int
     errors: Mapping[str, int]
     crash_loops: int
+    partitions: int
     imbalance_before: float | None
     imbalance_after: float | None
 
@@ -164,6 +166,7 @@ def _measure(
         unclean_ends=sum(_is_unclean(it, group_type) for it in episode.departures),
         errors=_errors(episode),
         crash_loops=len(loops),
+        partitions=episode.partitions,
         imbalance_before=episode.imbalance_before,
         imbalance_after=episode.imbalance_after,
     )

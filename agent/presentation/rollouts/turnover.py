@@ -130,7 +130,8 @@ class Disturbance(Struct, frozen=True):
 class Episode(Struct):
     """Changes of members that belong together. Times are epoch milliseconds.
 
-    `members_before` is None where nothing tells. `imbalance_*`: as `assignment_changed` events have it.
+    `members_before` is None where nothing tells. `imbalance_*`: as `assignment_changed` events have it; `partitions`
+    are the most that were assigned.
     """
 
     began_ms: int
@@ -148,6 +149,7 @@ class Episode(Struct):
     lags: list[LagNote] = field(default_factory=list)
     members_after: int | None = None
     imbalance_after: float | None = None
+    partitions: int = 0
     revision: str | None = None
     """To which Kubernetes rolled out, and from which."""
     revision_from: str | None = None
@@ -387,6 +389,7 @@ class _Finder:
         self._group.imbalance = event["imbalance_ratio"]
         for episode in self._open():
             episode.imbalance_after = self._group.imbalance
+            episode.partitions = max(episode.partitions, event["assigned_partitions"])
 
     def _note_revision(self, member_id: str, origin: Origin | None) -> None:
         if origin and isinstance(origin.get("revision"), str):

@@ -12,7 +12,8 @@ grace period ended |
 | `worse` | by Kubernetes a new member was evicted |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
 | `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
-(`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2). \
+(`stopped_factor`, 2, and 30 s), stopped partition time (2, 10 s, and 3 s for each partition), rebalances \
+(`rebalances_factor`, 1.5, and 2). \
 Lag: where what is not known of it can change nothing. Stopped time: where that of all rebalances is known. \
 Rebalances: not where the group was empty during one of both, which takes few of them and stops all |
 | `same` | nothing differs that much; or it is the first rollout that is seen, which has nothing to be compared with |
@@ -171,7 +172,7 @@ def _differences(now: Rollout, before: Rollout) -> list[Difference]:
             None if now.rebalances_of_unknown_cost else now.stopped_partition_ms,
             scale,
             P.stopped_factor,
-            P.least_stopped_ms,
+            max(P.least_stopped_ms, P.least_stopped_each_ms * max(now.partitions, before.partitions)),
         ),
         (
             "rebalances",

@@ -79,6 +79,11 @@ class Group:
         )
         return self
 
+    def assigned(self, after_ms: int, partitions: int) -> Group:
+        changed = {"assigned_partitions": partitions, "gained_partitions": partitions, "lost_partitions": 0}
+        self.events.append(self._event(after_ms, "assignment_changed", **changed, imbalance_ratio=1.0))
+        return self
+
     def sample(self, after_ms: int, records: int, seconds: float, unknown: int = 0) -> Group:
         """`unknown`: of how many of its 12 positions the lag is not known."""
         lag = {"partitions": 12, "lag_partitions": 12 - unknown, "lag_records": records, "lag_seconds": seconds}

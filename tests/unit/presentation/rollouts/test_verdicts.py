@@ -97,6 +97,20 @@ def test_stopped_time_beside_the_rollout_before(cost_ms: int, expected: str) -> 
     assert (it["verdict"], it["differences"][0]["before"]) == (expected, 32_000)
 
 
+@pytest.mark.parametrize(("cost_ms", "expected"), [(95_000, "same"), (105_000, "worse")])
+def test_how_soon_the_others_hear_of_each_that_left_is_chance(cost_ms: int, expected: str) -> None:
+    """24 partitions, each of which waits for one heartbeat as its owner leaves, early or late: up to 72 s."""
+    group = Group(4)
+    for at_ms, number, each_ms in ((20 * MINUTE, 1, 30_000 / 8), (50 * MINUTE, 2, cost_ms / 8)):
+        before = len(group.events)
+        replace(group, [0, 1, 2, 3], at_ms, number)
+        for event in group.events[before:]:
+            event["stopped_partition_ms"] = each_ms
+        group.assigned(at_ms, 24)
+    _, it = found(group, 70 * MINUTE)
+    assert (it["verdict"], it["differences"][0]["now"]) == (expected, cost_ms)
+
+
 def test_costs_that_are_not_known_are_not_compared() -> None:
     group = Group(4)
     replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
