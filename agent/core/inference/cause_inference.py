@@ -817,7 +817,7 @@ def infer_kip848_departure(
     seldom = _as_seldom(activity, at_ms)
     if seldom != activity:
         found = _agreed_departure(found, _kip848_departure(member, seldom, *rest))
-    if write_pause is None or not _may_end_with_pause(member, activity, at_ms, session, write_pause):
+    if write_pause is None or not _may_end_with_pause(member, activity, at_ms, seen_ms, session, write_pause):
         return found
     evidence = {**found.evidence, "nothing_written_ms": write_pause.until_ms - write_pause.since_ms}
     if found.cause is Cause.SESSION_TIMEOUT:
@@ -828,18 +828,29 @@ def infer_kip848_departure(
 
 
 def _may_end_with_pause(
-    member: Member, activity: CommitActivity, at_ms: int, session: SessionSetting | None, pause: WritePause
+    member: Member,
+    activity: CommitActivity,
+    at_ms: int,
+    seen_ms: int | None,
+    session: SessionSetting | None,
+    pause: WritePause,
 ) -> bool:
     """Whether a member may have been given up that is alive, by a coordinator that stood still: its timers are due as
-    it goes on, and commits that had waited for it, which renew no session of KIP-848, come before."""
+    it goes on, and commits that had waited for it, which renew no session of KIP-848, come before. Where no commit
+    did, it may be the group's own silence, unless others were silent as long."""
     usual, committed = session or SessionSetting(), activity.last_commit_ms
     session_ms = member.session_timeout_ms or usual.timeout_ms
     paused_ms = pause.until_ms - pause.since_ms
-    if committed is None or paused_ms < session_ms - usual.heartbeat_ms:
+    if paused_ms < session_ms - usual.heartbeat_ms:
         return False
+    if not pause.until_ms <= at_ms <= pause.until_ms + P.log_time_tolerance_ms:
+        return False
+    heard_ms = seen_ms if committed is None else committed
+    if heard_ms is None or heard_ms <= pause.since_ms:
+        return pause.of_others
     # Of one that commits about as seldom it was a pause of its own.
     is_usual = activity.commit_interval_ms is not None and 2 * activity.commit_interval_ms > paused_ms
-    return not is_usual and pause.until_ms <= committed <= at_ms <= pause.until_ms + P.log_time_tolerance_ms
+    return committed is not None and not is_usual and pause.until_ms <= committed <= at_ms
 
 
 def _kip848_departure(

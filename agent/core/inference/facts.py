@@ -42,10 +42,12 @@ class CoordinatorChange(NamedTuple):
 
 class WritePause(NamedTuple):
     """That nothing was written to a group's partition from one record to the next (epoch milliseconds) for so long
-    that sessions may have run out: its coordinator may have stood still."""
+    that sessions may have run out: its coordinator may have stood still. `of_others`: another group had committed
+    just before, or has behind it, so it is not the group's own silence."""
 
     since_ms: int
     until_ms: int
+    of_others: bool
 
 
 LATEST_MS = 1 << 50

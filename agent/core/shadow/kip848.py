@@ -507,8 +507,9 @@ class EpochGroup:
         return 0
 
     @property
-    def is_migrating(self) -> bool:
-        """Whether members left without an epoch after it: only a migration to a classic group writes that."""
+    def lost_members(self) -> bool:
+        """Whether members left since the last epoch. Only a migration to a classic group writes that without another
+        epoch after it."""
         return bool(self._pending.left or self._vacated)
 
     def departed_members(self, offsets: CommittedOffsets) -> tuple[Member, ...]:
@@ -532,7 +533,7 @@ class EpochGroup:
 
     def _stayed(self, names: TopicNames, offsets: CommittedOffsets) -> Collection[CommitActivity]:
         """What some of the members committed that others have left; nothing where none did."""
-        if not (self._pending.left or self._vacated):
+        if not self.lost_members:
             return ()
         some = nsmallest(PARAMETERS.remaining_sampled, self.records.keys() - self._pending.joined.keys())
         working = [it for name in some if (it := self._member(self.records[name], names)).partitions]

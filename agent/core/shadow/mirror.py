@@ -254,12 +254,16 @@ class PartitionMirror:
         self.next_offset, self._newest_ms = batch.offsets[stop - 1] + 1, batch.timestamps_ms[stop - 1]
         self._newest_times_ms.extend(batch.timestamps_ms[max(stop - RECORDS_AFTER_PAUSE - 1, start) : stop])
 
-    def _write_pause(self) -> WritePause | None:
-        """The newest pause, if it was just before."""
+    def _write_pause(self, group: str) -> WritePause | None:
+        """The newest pause, if it was just before, for one of the groups."""
         times_ms = list(map(bounded_ms, self._newest_times_ms))
         least_ms = PARAMETERS.kip848_shortest_session_timeout_ms
         newest_first = pairwise(reversed(times_ms))
-        return next((WritePause(since, until) for until, since in newest_first if until - since >= least_ms), None)
+        found = next(((since, until) for until, since in newest_first if until - since >= least_ms), None)
+        if found is None:
+            return None
+        active_ms = found[0] - 2 * PARAMETERS.commit_interval_ms
+        return WritePause(*found, of_others=self.offsets.others_committed_since(active_ms, group))
 
     def _put_packed(self, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> int:
         """Apply plain commits of groups that are known, from index `start` on: the index behind them."""
@@ -471,7 +475,7 @@ class PartitionMirror:
             return self._delete_group(name, group, at)
         assert isinstance(value, GroupMetadataValue), "key type 2 has such values"
         leaving = self._leaving.pop(name, None)
-        if isinstance(leaving, EpochGroup) and leaving.is_migrating:
+        if isinstance(leaving, EpochGroup) and leaving.lost_members:
             # The last KIP-848 member of a group with classic members left: the group is a classic one again.
             classic = self.groups[name] = ClassicGroup(name, at)
             classic.resume_from_migration(leaving, value, at, self.offsets)
@@ -503,7 +507,7 @@ class PartitionMirror:
         del self.groups[name]
         self._leaving.pop(name, None)
         self.moved.unfollow(name)
-        has_members = group.is_migrating if isinstance(group, EpochGroup) else bool(group.members)
+        has_members = group.lost_members if isinstance(group, EpochGroup) else bool(group.members)
         has_offsets = self.offsets.count(name) > 0
         if not has_members and not has_offsets:
             return [GroupDeleted(at, name, group.group_type)]
@@ -558,7 +562,7 @@ class PartitionMirror:
     def _inform(self, group: EpochGroup, *, is_epoch: bool) -> None:
         group.session = self.session_of(group.name, group.group_type)
         group.coordinator_change = self.coordinator_change
-        group.write_pause = self._write_pause() if is_epoch else None
+        group.write_pause = self._write_pause(group.name) if is_epoch and group.lost_members else None
 
     def session_of(self, name: str, group_type: str) -> SessionSetting | None:
         """What brokers say of a group's sessions, were it of that type; None where nobody asked them."""

@@ -420,6 +420,10 @@ class CommittedOffsets:
         """When the group last committed, of the offsets that it still keeps; None: not known, or it did not."""
         return known_ms(max(self._values.columns(self._positions(group))[1], default=None))
 
+    def others_committed_since(self, at_ms: int, group: str) -> bool:
+        """Whether a group other than that has committed since then."""
+        return any((self.last_commit_ms(name) or 0) >= at_ms for name in self._groups if name != group)
+
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""
         moved = [number for number in self._groups.get(group, ()) if self._counts[number] > 1]

@@ -81,3 +81,41 @@ def test_who_leaves_otherwise_has_left(log: Log) -> None:
     assert told.cause == "member_left"
     assert told.confidence >= 0.8
     assert "nothing_written_ms" not in told.evidence
+
+
+def silent(*, pause_ms: int, others: bool) -> Log:
+    """`a-1` and `b-1` commit each second, and then `a-1` is gone, of whom no commit had waited; `others`: as is a
+    group that had committed shortly before."""
+    log = Log()
+    for number, member_id in enumerate(("a-1", "b-1")):
+        log.add(b.c_member(member_id), b.c_epoch(number + 2))
+        log.add(b.c_target(member_id, {"t": [number]}), b.c_target_epoch(number + 2))
+        log.add(b.c_current(member_id, number + 2, {"t": [number]}))
+    commit(log, group="other")
+    for _ in range(20 if others else 40):
+        commit(log)
+    if others:
+        commit(log, group="other")
+        commit(log)
+    return log.add(*(b.tombstone(it, "a-1") for it in (8, 7, 5)), b.c_epoch(4), after_ms=pause_ms)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_who_is_given_up_as_all_were_silent_for_so_long_is_not_said_to_have_stalled(size: int) -> None:
+    told = departure(silent(pause_ms=301_000, others=True), size)
+    assert (told.cause, told.confidence) == ("unknown_departure", 0.0)
+    assert told.evidence["candidates"] == ["poll_timeout", "session_timeout"]
+    assert told.evidence["nothing_written_ms"] == 301_000
+
+
+def test_of_a_group_that_is_alone_it_is_its_own_silence() -> None:
+    told = departure(silent(pause_ms=301_000, others=False))
+    assert told.cause == "poll_timeout"
+    assert told.confidence >= 0.8
+    assert "nothing_written_ms" not in told.evidence
+
+
+def test_a_session_that_ran_out_in_a_pause_is_told() -> None:
+    told = departure(silent(pause_ms=46_000, others=True))
+    assert told.cause == "session_timeout"
+    assert told.evidence["nothing_written_ms"] == 46_000
