@@ -75,6 +75,10 @@ def infer_rebalance(facts: RebalanceFacts) -> Inference:
         inferred = _agreed(inferred, _infer(replace(facts, activity=seldom), change)[0])
     if facts.left and not facts.cooperative and _busy_ms(facts) > P.slow_commits_ms:
         inferred = _agreed(inferred, _infer(facts, change, are_busy=True)[0])
+    if facts.write_pause is not None and (given_up := _given_up_with(facts.write_pause, facts)):
+        for name in given_up & inferred.departures.keys():
+            inferred.departures[name].evidence["nothing_written_ms"] = facts.write_pause.lasted_ms
+        inferred = _agreed(inferred, _as_given_up(inferred, given_up))
     return replace(inferred, began_ms=None if began_ms is None else round(began_ms))
 
 
@@ -202,6 +206,32 @@ def _agreed_departure(one: Departure, other: Departure) -> Departure:
     # In place, as it stands among the rebalance's too.
     one.evidence["candidates"] = sorted(possible)
     return Departure(one.member, Cause.UNKNOWN_DEPARTURE, 0.0, one.evidence)
+
+
+# A coordinator that stood still ends sessions of members that are alive as it goes on.
+
+
+def _given_up_with(pause: WritePause, facts: RebalanceFacts) -> set[str]:
+    """Ids of those that left of which that may be so: of them nobody has heard since, and others were silent too."""
+    first_ms = pause.until_ms - P.log_time_tolerance_ms
+    if not first_ms <= facts.end_ms <= pause.until_ms + P.heartbeat_interval_ms + P.late_heartbeat_ms:
+        return set()
+    heard_ms = {it.member_id: max(_activity(it, facts).last_commit_ms or 0, facts.since_ms or 0) for it in facts.left}
+    return {
+        it.member_id for it in facts.left if heard_ms[it.member_id] <= pause.since_ms and _outlasts_session(pause, it)
+    }
+
+
+def _outlasts_session(pause: WritePause, member: Member) -> bool:
+    return pause.of_others and pause.lasted_ms + P.heartbeat_interval_ms >= member_limits(member).session_ms
+
+
+def _as_given_up(inferred: Inference, member_ids: Collection[str]) -> Inference:
+    """The same where the sessions of those members ran out."""
+    departures = dict(inferred.departures)
+    for name in member_ids & departures.keys():
+        departures[name] = replace(departures[name], cause=Cause.SESSION_TIMEOUT)
+    return replace(inferred, cause=Cause.SESSION_TIMEOUT, departures=departures)
 
 
 # Rules: what the members that are there before and after changed.
@@ -589,8 +619,12 @@ def _departure(
     if returned:
         evidence["client_is_back"] = True
     heard_ms, session_ms = max(last or 0, facts.since_ms or 0), member_limits(member).session_ms
-    if is_begun_anew(facts.coordinator_change, heard_ms, session_ms):
+    change, pause = facts.coordinator_change, facts.write_pause
+    when = last, session_ms, facts.since_ms
+    if is_begun_anew(change, heard_ms, session_ms) or (returned and _came_back(change, *when)):
         evidence["coordinator_changed"] = True
+    if returned and pause is not None and _outlasts_session(pause, member) and _came_back(pause, *when):
+        evidence["nothing_written_ms"] = pause.lasted_ms
     if last is None and facts.since_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     cause, confidence = _tell_apart(probabilities, evidence, least if last is None else P.least_departure_confidence)
@@ -606,6 +640,17 @@ def _departure(
             Cause.REJOIN_TIMEOUT: facts.end_ms,
         }.get(cause, last)
     return Departure(member, cause, confidence, evidence, departed)
+
+
+def _came_back(
+    outage: CoordinatorChange | WritePause | None, last: int | None, session_ms: int, since_ms: int | None
+) -> bool:
+    """Whether a member of a generation since `since_ms` that committed last at `last`, and whose client is back, may
+    have fallen silent with that, or been heard of again just after it: a client that reached no coordinator for a
+    session gives up its membership itself, and joins as another."""
+    if outage is None or last is None or (since_ms or 0) > outage.until_ms:
+        return False
+    return outage.since_ms - session_ms <= last <= outage.until_ms + P.reconnect_ms
 
 
 def _least_confidence(gone: Sequence[Member], facts: RebalanceFacts) -> float:
@@ -819,7 +864,7 @@ def infer_kip848_departure(
         found = _agreed_departure(found, _kip848_departure(member, seldom, *rest))
     if write_pause is None or not _may_end_with_pause(member, activity, at_ms, seen_ms, session, write_pause):
         return found
-    evidence = {**found.evidence, "nothing_written_ms": write_pause.until_ms - write_pause.since_ms}
+    evidence = {**found.evidence, "nothing_written_ms": write_pause.lasted_ms}
     if found.cause is Cause.SESSION_TIMEOUT:
         return replace(found, evidence=evidence)
     possible = {found.cause, Cause.SESSION_TIMEOUT} - {Cause.UNKNOWN_DEPARTURE}
@@ -840,7 +885,7 @@ def _may_end_with_pause(
     did, it may be the group's own silence, unless others were silent as long."""
     usual, committed = session or SessionSetting(), activity.last_commit_ms
     session_ms = member.session_timeout_ms or usual.timeout_ms
-    paused_ms = pause.until_ms - pause.since_ms
+    paused_ms = pause.lasted_ms
     if paused_ms < session_ms - usual.heartbeat_ms:
         return False
     if not pause.until_ms <= at_ms <= pause.until_ms + P.log_time_tolerance_ms:

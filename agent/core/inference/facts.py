@@ -49,6 +49,11 @@ class WritePause(NamedTuple):
     until_ms: int
     of_others: bool
 
+    @property
+    def lasted_ms(self) -> int:
+        """How long nothing was written."""
+        return self.until_ms - self.since_ms
+
 
 LATEST_MS = 1 << 50
 """Nothing is reckoned with later times, nor with any before 0. A stranger's record may hold any of 64 bits; floats
@@ -104,7 +109,7 @@ class RebalanceFacts(Struct, frozen=True):
     members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
     `assignors` are those of the generation before and of the next, where they differ.
     `is_first_seen`: the log lacks the generation before, so nothing can be compared. `coordinator_change` is the
-    newest of the group's partition (None: none is known).
+    newest of the group's partition, `write_pause` the newest pause in it (None: none is known).
     """
 
     before: Mapping[str, Member]
@@ -127,6 +132,7 @@ class RebalanceFacts(Struct, frozen=True):
     known_departures: Mapping[str, Departure] = field(default_factory=dict)
     is_first_seen: bool = False
     coordinator_change: CoordinatorChange | None = None
+    write_pause: WritePause | None = None
     forgotten_topics: Collection[str] = ()
     has_deleted_topic: bool = False
     assignors: tuple[str, str] | None = None

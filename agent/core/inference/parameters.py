@@ -111,6 +111,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     longest_without_coordinator_ms: int = 600_000
     """So long a group may have no coordinator: a broker that was killed recovers its logs. Chosen."""
 
+    reconnect_ms: int = 12_000
+    """So long after a coordinator is there again a client may come back to it. Default: reconnect.backoff.max.ms of
+    librdkafka and its jitter of a fifth. Rig: 9 s."""
+
     shortest_own_limit_ms: int = 5_000
     """No client limits the time between two polls to less, where the log does not tell it. Chosen: a sixtieth of the
     default."""

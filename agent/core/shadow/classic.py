@@ -20,7 +20,7 @@ from agent.common.interning import share_texts_and_numbers
 from agent.core.causes import Cause
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
-from agent.core.inference.facts import CoordinatorChange, Departure, RebalanceFacts, bounded_ms
+from agent.core.inference.facts import CoordinatorChange, Departure, RebalanceFacts, WritePause, bounded_ms
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.inference.stopped_time import stopped_partition_ms
 from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
@@ -223,9 +223,10 @@ class ClassicGroup:
         at: LogPosition,
         offsets: CommittedOffsets,
         coordinator_change: CoordinatorChange | None = None,
+        write_pause: WritePause | None = None,
     ) -> list[Transition]:
         """Apply one record: what it changed, the rebalance first. `coordinator_change`: the newest of its
-        partition."""
+        partition; `write_pause`: the newest in it."""
         self.version += 1
         old, joined_ms, assignor = self.members, self.state_since_ms, self.protocol
         previous = None if self.is_simple else self.generation
@@ -244,8 +245,9 @@ class ClassicGroup:
             return self._same_generation(old, changes, assignment_diff(held, holds), at)
         if value.generation == 0 and not self.members and not old:
             return []
+        seen = coordinator_change, write_pause
         out = self._next_generation(
-            previous, old, held, holds, joined_ms, leader, assignor, changes, value, at, offsets, coordinator_change
+            previous, old, held, holds, joined_ms, leader, assignor, changes, value, at, offsets, *seen
         )
         self.pace.begin_generation(at.timestamp_ms, holds, self.name, offsets)
         if _may_commit_unmoved(self.members):
@@ -287,6 +289,7 @@ class ClassicGroup:
         at: LogPosition,
         offsets: CommittedOffsets,
         coordinator_change: CoordinatorChange | None,
+        write_pause: WritePause | None,
     ) -> list[Transition]:
         generation = value.generation
         skipped = 0
@@ -338,6 +341,7 @@ class ClassicGroup:
             known_departures=self._told_before,
             is_first_seen=is_first_seen,
             coordinator_change=coordinator_change,
+            write_pause=write_pause,
             has_deleted_topic=offsets.moved.is_followed(self.name) and not _may_commit_unmoved(old),
             assignors=(assignor, value.protocol)
             if assignor and value.protocol and assignor != value.protocol

@@ -254,13 +254,17 @@ class PartitionMirror:
         self.next_offset, self._newest_ms = batch.offsets[stop - 1] + 1, batch.timestamps_ms[stop - 1]
         self._newest_times_ms.extend(batch.timestamps_ms[max(stop - RECORDS_AFTER_PAUSE - 1, start) : stop])
 
-    def _write_pause(self, group: str) -> WritePause | None:
-        """The newest pause, if it was just before, for one of the groups."""
-        times_ms = list(map(bounded_ms, self._newest_times_ms))
+    def _newest_pause(self, at_ms: int) -> tuple[int, int] | None:
+        """Between which times nothing was written for as long as a session may be, if it was just before the record
+        of that time."""
         least_ms = PARAMETERS.kip848_shortest_session_timeout_ms
+        times_ms = [*map(bounded_ms, self._newest_times_ms), bounded_ms(at_ms)]
         newest_first = pairwise(reversed(times_ms))
-        found = next(((since, until) for until, since in newest_first if until - since >= least_ms), None)
-        if found is None:
+        return next(((since, until) for until, since in newest_first if until - since >= least_ms), None)
+
+    def _write_pause(self, group: str, at_ms: int) -> WritePause | None:
+        """The newest pause, if it was just before a record of the group."""
+        if (found := self._newest_pause(at_ms)) is None:
             return None
         active_ms = found[0] - 2 * PARAMETERS.commit_interval_ms
         return WritePause(*found, of_others=self.offsets.others_committed_since(active_ms, group))
@@ -292,8 +296,12 @@ class PartitionMirror:
         epochs = batch.leader_epochs
         if (epoch := epochs[start]) > self._leader_epoch:
             if self._leader_epoch >= 0:
-                times = bounded_ms(self._newest_ms), bounded_ms(batch.timestamps_ms[start])
-                self.coordinator_change = CoordinatorChange(*times)
+                since_ms, until_ms = bounded_ms(self._newest_ms), bounded_ms(batch.timestamps_ms[start])
+                pause = self._newest_pause(self._newest_ms)
+                if pause is not None and since_ms - pause[1] <= PARAMETERS.heartbeat_interval_ms:
+                    # A leader that stood still writes as it goes on, until it hears that it is none any more.
+                    since_ms = pause[0]
+                self.coordinator_change = CoordinatorChange(since_ms, until_ms)
             self._leader_epoch = epoch
         return stop if epochs[stop - 1] <= epoch else bisect_right(epochs, epoch, start, stop)
 
@@ -495,7 +503,9 @@ class PartitionMirror:
             made.notes.add(
                 "tombstone_with_members", f"deleted with {len(leaving.members)} members, then made anew", at
             )
-        changes = made.replay(value, at, self.offsets, self.coordinator_change)
+        lost = made.members.keys() - {it.member_id for it in value.members}
+        pause = self._write_pause(name, at.timestamp_ms) if lost else None
+        changes = made.replay(value, at, self.offsets, self.coordinator_change, pause)
         if group is None or leaving is not None:
             out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= FIRST_GENERATION))
         return out + changes
@@ -562,7 +572,9 @@ class PartitionMirror:
     def _inform(self, group: EpochGroup, *, is_epoch: bool) -> None:
         group.session = self.session_of(group.name, group.group_type)
         group.coordinator_change = self.coordinator_change
-        group.write_pause = self._write_pause(group.name) if is_epoch and group.lost_members else None
+        # Who went is told by records before that one.
+        is_asked = is_epoch and group.lost_members
+        group.write_pause = self._write_pause(group.name, self._newest_ms) if is_asked else None
 
     def session_of(self, name: str, group_type: str) -> SessionSetting | None:
         """What brokers say of a group's sessions, were it of that type; None where nobody asked them."""

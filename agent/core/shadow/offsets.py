@@ -422,7 +422,11 @@ class CommittedOffsets:
 
     def others_committed_since(self, at_ms: int, group: str) -> bool:
         """Whether a group other than that has committed since then."""
-        return any((self.last_commit_ms(name) or 0) >= at_ms for name in self._groups if name != group)
+        times_ms = self._values.times_ms(range(len(self._values)))
+        return any(
+            time_ms >= at_ms and self._group_of[number] != group and self._slot_of[number] is not _GONE
+            for number, time_ms in enumerate(times_ms)
+        )
 
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""

@@ -166,7 +166,7 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
         if item.get("coordinator_changed"):
             limits.append(f"sessions {BEGUN_ANEW}")
         if (paused := int_field(item, "nothing_written_ms")) is not None:
-            limits.append(f"nothing written for {duration(paused)} until then, as where a broker stands still")
+            limits.append(f"nothing written for {duration(paused)}, as where a broker stands still")
         known = f" ({', '.join(limits)})" if limits else ""
         candidates = item.get("candidates")
         if isinstance(candidates, list) and candidates:

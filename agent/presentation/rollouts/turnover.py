@@ -6,8 +6,8 @@ left, then the one that was left last. If nobody of its name left, it takes one 
 new version has another name. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
 session) takes over from who leaves next. Who comes back under its own member id, as clients of KIP-848 do that a
 broker had given up, is the same process: nobody was replaced. So is, as far as anybody knows, who comes back from the
-same host under the same name after its session had ended in an outage of its coordinator. So a rollout replaces each
-place once, a crash loop one place again and again, and scaling replaces none.
+same host under the same name after its session had ended in an outage of its coordinator, or as that had stood still.
+So a rollout replaces each place once, a crash loop one place again and again, and scaling replaces none.
 
 Changes of members that follow each other within `gap_ms` are one episode. It is a rollout if
 
@@ -22,8 +22,9 @@ its own only if it replaces all members, and they said goodbye or each went once
 Until then, and if it does not, what happens to the new members is still the earlier rollout's.
 
 Known to be taken for a rollout without Kubernetes: an outage of which the log does not tell, as a pause of a
-broker, after which most members come back as new ones, and a fault that makes most of them crash. Not seen without
-Kubernetes: a rollout that stops before half of the members.
+broker that changed no leader and in which no other group of the partition was silent, after which most members come
+back as new ones, and a fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before
+half of the members.
 """
 
 from __future__ import annotations
@@ -44,6 +45,13 @@ from agent.presentation.rollouts.parameters import PARAMETERS as P
 Origin = Mapping[str, Any]
 
 _CLEAN_CAUSES = frozenset(map(str, (Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED)))
+
+_SIGNS_OF_OUTAGE = {
+    str(Cause.SESSION_TIMEOUT): ("coordinator_changed", "nothing_written_ms"),
+    # Or it closed, or stalled.
+    str(Cause.UNKNOWN_DEPARTURE): ("nothing_written_ms",),
+}
+"""What evidence says of members that went so that their coordinator was away, or stood still, by their cause."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _POD_HASHES = re.compile(
@@ -93,7 +101,7 @@ class Place(Struct):
     """Whether it was taken by who found none vacant: a surge, or one member more."""
     restarts_ms: list[int] = field(default_factory=list)
     is_lost: bool = False
-    """Whether it was left last in an outage of the coordinator."""
+    """Whether it was left last in an outage of the coordinator, or as that had stood still."""
 
     def is_of(self, member: MemberRef) -> bool:
         """Whether the same process sat there last, as far as anybody knows."""
@@ -476,7 +484,8 @@ def _apply(
     replaced: MemberRef | None = None,
 ) -> None:
     for gone in left:
-        is_lost = gone.cause == Cause.SESSION_TIMEOUT and any(it.get("coordinator_changed") for it in gone.evidence)
+        signs = _SIGNS_OF_OUTAGE.get(gone.cause, ())
+        is_lost = any(it.get(sign) for it in gone.evidence for sign in signs)
         episode.leave(gone.member, at_ms, gone.cause, origins.get(gone.member.member_id), is_lost=is_lost)
     if replaced is not None:
         episode.replace(replaced)

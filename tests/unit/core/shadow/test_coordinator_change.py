@@ -156,3 +156,39 @@ def test_a_group_that_is_applied_aside_knows_of_it() -> None:
     assert "coordinator_changed" in left.inferred.evidence
     mirror.adopt(fork, GROUP)
     assert mirror.coordinator_change == fork.coordinator_change is not None
+
+
+def test_a_leader_that_stood_still_until_it_was_none_any_more_led_no_longer_than_before() -> None:
+    log = Log()
+    classic_members(log)
+    for _ in range(20):
+        both_commit(log, 0, 1)
+    since_ms = log.now_ms
+    both_commit(log, 0, after_ms=AWAY_MS)
+    before = len(log.records)
+    both_commit(log, 0, 1, after_ms=100)
+    whole = replace(run_of(log.records), leader_epochs=[0] * before + [2] * (len(log.records) - before))
+    for cut in range(1, len(whole)):
+        mirror, _ = replayed([whole.part(0, cut), whole.part(cut, len(whole))])
+        assert mirror.coordinator_change == CoordinatorChange(since_ms, log.now_ms)
+
+
+@pytest.mark.parametrize(("after_ms", "expected"), [(9_000, True), (15_000, None)])
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_client_that_is_back_and_was_heard_of_as_it_reached_the_next_coordinator(
+    after_ms: int, expected: bool | None, is_back: bool
+) -> None:
+    """It gave up its membership while there was none, and its old member dies a session later."""
+    log = Log()
+    classic_members(log)
+    for _ in range(20):
+        both_commit(log, 0, 1)
+    before = len(log.records)
+    both_commit(log, 1, after_ms=AWAY_MS)
+    both_commit(log, 0, after_ms=after_ms)
+    stays = b.member("b-1", {"t": [1]}, session_ms=SESSION_MS, rebalance_ms=POLL_MS)
+    comes = b.member("a-2" if is_back else "c-2", {"t": [0]}, session_ms=SESSION_MS, rebalance_ms=POLL_MS)
+    log.add(b.classic_group(2, stays, comes, state_ms=log.now_ms + SESSION_MS), after_ms=SESSION_MS)
+    told = departure(log, [0] * before + [2] * (len(log.records) - before)).inferred
+    assert told is not None
+    assert told.evidence.get("coordinator_changed") == (expected if is_back else None)

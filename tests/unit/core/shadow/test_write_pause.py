@@ -8,7 +8,7 @@ from agent.core.inference.external_evidence import KnownSessions
 from agent.core.inference.facts import Departure
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.shadow.mirror import RECORDS_AFTER_PAUSE, PartitionMirror
-from agent.core.shadow.transitions import MemberLeft
+from agent.core.shadow.transitions import MemberLeft, Rebalanced
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
 
@@ -119,3 +119,66 @@ def test_a_session_that_ran_out_in_a_pause_is_told() -> None:
     told = departure(silent(pause_ms=46_000, others=True))
     assert told.cause == "session_timeout"
     assert told.evidence["nothing_written_ms"] == 46_000
+
+
+def emptied(*, others: bool, left_after_ms: int = 301_000) -> Log:
+    """A classic group that lost both members, of which no commit had waited; `others`: another group had committed
+    shortly before."""
+    log = Log()
+    a, c = (b.member(f"{it}-1", {"t": [n]}) for n, it in enumerate("ab"))
+    log.add(b.classic_group(1, a, c, state_ms=log.now_ms + 1_000))
+    commit(log, group="other")
+    for _ in range(20 if others else 40):
+        commit(log)
+    if others:
+        commit(log, group="other")
+    return log.add(b.classic_group(2, state_ms=log.now_ms + left_after_ms), after_ms=left_after_ms)
+
+
+def departures(log: Log, size: int = 1_000_000) -> tuple[Rebalanced, list[Departure]]:
+    mirror = PartitionMirror(log.partition)
+    runs = [log.records[at : at + size] for at in range(0, len(log.records), size)]
+    out = [it for run in runs for it in mirror.replay_batch(run_of(run))]
+    lost = [it for it in out if isinstance(it, Rebalanced)][-1]
+    return lost, [it.inferred for it in out if isinstance(it, MemberLeft) and it.inferred is not None]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_a_classic_group_that_is_given_up_as_all_were_silent_is_not_said_to_have_stalled(size: int) -> None:
+    lost, told = departures(emptied(others=True), size)
+    assert lost.inferred is not None
+    assert (lost.inferred.cause, lost.inferred.confidence) == ("unknown_departure", 0.0)
+    assert [it.cause for it in told] == ["unknown_departure"] * 2
+    for it in told:
+        assert {"poll_timeout", "session_timeout"} <= set(it.evidence["candidates"])
+        assert it.evidence["nothing_written_ms"] == 301_000
+        assert it.evidence in lost.inferred.evidence
+
+
+def test_of_a_classic_group_that_is_alone_it_is_its_own_silence() -> None:
+    _, told = departures(emptied(others=False))
+    assert {it.cause for it in told} == {"poll_timeout"}
+    assert not any("nothing_written_ms" in it.evidence for it in told)
+
+
+def test_a_classic_session_that_ran_out_in_a_pause_is_told() -> None:
+    _, told = departures(emptied(others=True, left_after_ms=SESSION_MS))
+    assert {it.cause for it in told} == {"session_timeout"}
+    assert {it.evidence["nothing_written_ms"] for it in told} == {SESSION_MS}
+
+
+@pytest.mark.parametrize(("back", "expected"), [(True, 60_000), (False, None)])
+def test_a_client_that_gave_up_its_membership_meanwhile_is_back(back: bool, expected: int | None) -> None:
+    """Its old member dies a session after the commit that had waited."""
+    log = Log()
+    a, again = (b.member(f"{it}", {"t": [0, 1]}) for it in ("a-1", "a-2" if back else "c-2"))
+    log.add(b.classic_group(1, a, state_ms=log.now_ms + 1_000))
+    for _ in range(20):
+        commit(log)
+    commit(log, group="other")
+    commit(log, after_ms=60_000)
+    for _ in range(SESSION_MS // 5_000):
+        commit(log, after_ms=5_000, group="other")
+    log.add(b.classic_group(2, again, state_ms=log.now_ms))
+    _, told = departures(log)
+    assert [(it.cause, it.evidence.get("nothing_written_ms")) for it in told] == [("session_timeout", expected)]

@@ -207,8 +207,8 @@ UNKNOWN = [
             )
         ],
         "consumer",
-        "a last commit 8 ms before, which fits member_left and session_timeout (nothing written for 1 min until "
-        "then, as where a broker stands still)",
+        "a last commit 8 ms before, which fits member_left and session_timeout (nothing written for 1 min, as where "
+        "a broker stands still)",
     ),  # 7
 ]
 

@@ -140,20 +140,31 @@ def test_members_that_come_back_under_their_own_ids_are_none() -> None:
     assert (told["members_before"], told["members_replaced"], told["crash_loops"]) == (4, 4, 0)
 
 
-@pytest.mark.parametrize("is_outage", [True, False])
+OUTAGES = [
+    ("session_timeout", {"coordinator_changed": True}, []),
+    ("session_timeout", {"nothing_written_ms": 300_000}, []),
+    ("unknown_departure", {"nothing_written_ms": 300_000}, []),
+    ("session_timeout", {}, ["harmful"]),
+    ("unknown_departure", {"coordinator_changed": True}, ["same"]),
+    ("member_left", {"nothing_written_ms": 300_000}, ["same"]),
+]
+
+
+@pytest.mark.parametrize(("cause", "signs", "expected"), OUTAGES)
 @pytest.mark.parametrize("is_same_host", [True, False])
 def test_members_that_come_back_after_an_outage_of_the_coordinator_are_none(
-    is_outage: bool, is_same_host: bool
+    cause: str, signs: Event, expected: list[str], is_same_host: bool
 ) -> None:
     names = [f"payments-{it}" for it in range(4)]
-    lost = [gone(it, cause="session_timeout") for it in names]
+    lost = [gone(it, cause=cause) for it in names]
     back = [{**member(it, 1), **({"client_host": "/10.0.0.0"} if is_same_host else {})} for it in names]
     group = Group(4).rebalance(MINUTE, left=lost, joined=back)
     group.events[-1]["evidence"] = [
-        {"kind": "commit_gap", "member_id": it["member_id"], "gap_ms": 80_000, "coordinator_changed": is_outage}
-        for it in lost
+        {"kind": "commit_gap", "member_id": it["member_id"], "gap_ms": 80_000, **signs} for it in lost
     ]
-    assert [it["verdict"] for it in found(group)] == ([] if is_outage and is_same_host else ["harmful"])
+    if not is_same_host:
+        expected = ["harmful" if cause == "session_timeout" else "same"]
+    assert [it["verdict"] for it in found(group)] == expected
 
 
 def test_a_lone_crash_loop_is_none() -> None:
