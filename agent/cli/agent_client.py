@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 import click
 
-from agent.cli.answers import Answers, SourceAway, SourceNotReady, exit_unreachable
+from agent.cli.answers import Answers, SourceAway, SourceNotReady, Unread, exit_unreachable
 from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
@@ -88,6 +88,9 @@ class AgentClient(Answers):
     raises_when_away = False
     """Whether a question that cannot be answered raises `SourceAway`; else it ends the command."""
 
+    _status: Any = None
+    """The latest answer to `/api/v1/status`."""
+
     _health: Health | None = None
     """What it said last of whether it is ready."""
 
@@ -119,15 +122,32 @@ class AgentClient(Answers):
 
     def ready(self) -> Health:
         """`GET /api/v1/status`: of one of several clusters what it says of that."""
-        url, form = self._get("/api/v1/status")
-        clusters = form.get("clusters") if isinstance(form, dict) else None
-        if isinstance(clusters, dict) and self._cluster in clusters:
-            # What is asked of one cluster is not older for another's trouble.
-            form = clusters[self._cluster]
-        if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
-            self._fail_unexpected(url, "whether an agent is ready")
+        url, self._status = self._get("/api/v1/status")
+        form = self._status_of(url, self._cluster)
         self._health = Health(form["ready"], str(form.get("reason", "")))
         return self._health
+
+    def _status_of(self, url: str, cluster: str | None) -> JsonObject:
+        form = self._status
+        clusters = form.get("clusters") if isinstance(form, dict) else None
+        if isinstance(clusters, dict) and cluster in clusters:
+            # What is asked of one cluster is not older for another's trouble.
+            form = clusters[cluster]
+        if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
+            self._fail_unexpected(url, "whether an agent is ready")
+        return form
+
+    def unread(self, cluster: str | None, partition: int | None) -> Unread | None:
+        """By `GET /api/v1/status`: partitions' clocks stand still where they are not read on."""
+        self.ready()
+        form = self._status_of(f"{self.url}/api/v1/status", self._cluster or cluster)
+        if form["ready"]:
+            return None
+        read = form.get("partitions")
+        rows = read if isinstance(read, dict) else {}
+        wanted = [*rows.values()] if partition is None else [rows.get(str(partition))]
+        clocks = [it["clock_ms"] for it in wanted if _matches_shape(it, {"clock_ms": int})]
+        return Unread(min(clocks, default=None), str(form.get("reason", "")))
 
     def reach(self) -> None:
         """Ask whether it is ready, which ends the command where no agent is. One that is away from then on, or does

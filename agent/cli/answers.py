@@ -28,6 +28,13 @@ class SourceNotReady(SourceAway):
     """The source is there, and has no whole answer yet."""
 
 
+class Unread(NamedTuple):
+    """Up to when (epoch milliseconds) at least all is known, None where nothing tells, and why no more was read."""
+
+    known_ms: int | None
+    reason: str
+
+
 class LastMembership(NamedTuple):
     """A group as it was when it last had members.
 
@@ -53,6 +60,11 @@ class Answers(GroupQueries, Protocol):
     def ready(self) -> Health:
         """What was read does not change any more."""
         return Health(True, "")
+
+    def unread(self, cluster: str | None, partition: int | None) -> Unread | None:
+        """Where the source has not read on, or not all: of a partition of the topic, None: of whichever; in one of
+        several clusters. None where all is read."""
+        return None
 
     def unseen_reason(self, group: str) -> str | None:
         """Why a group that is not known may be there all the same, in words; None where nothing speaks for it."""

@@ -60,9 +60,10 @@ class Query:
         return since_ms is not None and since_ms > answers.now_ms
 
     def nothing_in_range(self, answers: Answers, since_ms: int | None, otherwise: str) -> str:
-        """What a table says in place of rows: of a time that has not come, not that nothing was in it."""
+        """What a table says in place of rows: of a time that has not come, or was not read, not that nothing was in
+        it."""
         if not self.is_ahead(answers, since_ms):
-            return otherwise
+            return otherwise if answers.ready().ready else f"{otherwise}, as far as was read"
         return f"(nothing is known of that time: what there is ends at {iso_time(answers.now_ms)})"
 
     def print_rows(

@@ -13,6 +13,7 @@ from agent.cli.output import MIN_TEXT_WIDTH, bold, echo, echo_text, print_value,
 from agent.cli.query import Query, pass_query
 
 if TYPE_CHECKING:
+    from agent.cli.answers import Answers, Unread
     from agent.kafka.source.brokerlog import BrokerLogs
     from agent.presentation.narrative.explain import Story
 
@@ -72,7 +73,8 @@ def explain(
             no_such_group(answers, group)
         form = answers.describe(group)
         # Who does not read does not know that nothing happened since.
-        known_ms = answers.now_ms if answers.ready().ready else _newest_ms(past.events, form)
+        unread = _unread(answers, past.events, form)
+        known_ms = answers.now_ms if unread is None else max(unread.known_ms or 0, _newest_ms(past.events, form))
         asked = StoryRequest(
             group,
             known_ms,
@@ -82,6 +84,7 @@ def explain(
             complete_since_ms=past.complete_since_ms,
             of_agent=query.source == "agent",
             is_state_known=answers.capabilities.has_state,
+            unread_reason="" if unread is None else unread.reason,
         )
         gained = None
         if (
@@ -98,6 +101,14 @@ def explain(
             (_print if is_full else _print_brief)(story)
         else:
             print_value(story.to_json(), query.output)
+
+
+def _unread(answers: Answers, events: list[dict[str, Any]], form: dict[str, Any] | None) -> Unread | None:
+    """Where the group's partition was not read on."""
+    if form is not None:
+        return answers.unread(form.get("cluster"), form["coordinator_partition"])
+    newest = events[-1] if events else {}
+    return answers.unread(newest.get("cluster"), newest.get("partition"))
 
 
 def _newest_ms(events: list[dict[str, Any]], form: dict[str, Any] | None) -> int:

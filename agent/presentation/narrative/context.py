@@ -31,7 +31,7 @@ class StoryRequest(Struct, frozen=True):
     `now_ms` is the time up to which the events go; `is_live` says that this is now and not where files end.
     `complete_since_ms` is from when on the events are all there are, None if from the log's beginning. `of_agent`: an
     agent told them, and not the log. `is_state_known`: without a `form` the group is not there any more; otherwise
-    nobody knows.
+    nobody knows. `unread_reason`: why the agent has read nothing after `now_ms`; empty where it has.
     """
 
     group: str
@@ -42,6 +42,7 @@ class StoryRequest(Struct, frozen=True):
     complete_since_ms: int | None = None
     of_agent: bool = False
     is_state_known: bool = True
+    unread_reason: str = ""
 
     @property
     def is_inferred_before(self) -> bool:

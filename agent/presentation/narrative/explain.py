@@ -32,7 +32,7 @@ from agent.presentation.narrative.phrases import (
     unknown_costs,
     work,
 )
-from agent.presentation.narrative.staleness import reservations, stale_answer
+from agent.presentation.narrative.staleness import reservations, stale_answer, unread_answer, unread_sentence
 from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
@@ -144,7 +144,13 @@ def explain(
     scene = StoryContext.of(asked, events, findings, form, gains)
     likely = confidence_text(scene)
     stale = None if form is None else form.get("stale")
+    unread = asked.unread_reason
+    before = [
+        *([unread_answer(asked.now_ms)] if unread else []),
+        *([] if stale is None else [stale_answer(stale, asked.now_ms)]),
+    ]
     paragraphs = [
+        *([Paragraph("state", unread_sentence(asked.group, asked.now_ms, unread))] if unread else []),
         *(Paragraph("state", it) for it in reservations(form, asked.now_ms)),
         Paragraph("state", _state_text(scene)),
         *_happened_paragraphs(scene),
@@ -159,7 +165,7 @@ def explain(
     return Story(
         group=asked.group,
         state=form["state"] if form is not None else "Dead" if scene.deleted_ms is not None else None,
-        summary=summary(scene) if stale is None else f"{stale_answer(stale, asked.now_ms)} {summary(scene)}",
+        summary=" ".join([*before, summary(scene)]),
         since_ms=scene.since_ms,
         until_ms=scene.until_ms,
         paragraphs=tuple(paragraphs),
@@ -215,7 +221,8 @@ def _last_commit_text(form: Form, scene: StoryContext) -> str:
     if not scene.has_times:
         return f" Its last commit was at {timestamp(last)} UTC."
     ago = duration(max(asked.now_ms - last, 0))
-    return f" Its last commit was {ago} {'ago' if asked.is_live else 'before'}."
+    is_now = asked.is_live and not asked.unread_reason
+    return f" Its last commit was {ago} {'ago' if is_now else 'before'}."
 
 
 def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:

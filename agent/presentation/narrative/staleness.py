@@ -104,6 +104,17 @@ def stale_answer(stale: Form, now_ms: int) -> str:
     return f"As of {_when(stale['since_ms'], now_ms)} UTC, since an open transaction hides what was written later."
 
 
+def unread_sentence(group: str, known_ms: int, reason: str) -> str:
+    """`What is known of `g` is as of 2026-11-21 14:03:12 UTC: the agent has read nothing since then (…).`"""
+    said = f"What is known of {name(group)} is as of {timestamp(known_ms)} UTC: the agent has read nothing since then"
+    return f"{said} ({reason})."
+
+
+def unread_answer(known_ms: int) -> str:
+    """Before an answer in short. With its date: an outage may have begun on another day."""
+    return f"As of {timestamp(known_ms)} UTC: the agent has read nothing since then."
+
+
 def stale_groups_sentence(rows: Sequence[Form], now_ms: int) -> str:
     """`stale_sentence` of some groups at once, by their rows."""
     if len(rows) == 1:

@@ -15,9 +15,10 @@ from agent.cli.agent_client import AgentClient
 from agent.cli.text import iso_time
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
-from agent.core.queries import Health
+from agent.core.queries import Health, JsonObject
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import UNLISTED
+from agent.presentation.narrative.words import timestamp
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
 from tests.answering import Handler, answering_bytes, web_server
@@ -376,6 +377,70 @@ def test_of_what_an_agent_did_not_read_no_quiet_is_told() -> None:
         past = [json.loads(it) for it in lines(kshadow("timeline", "pricing-poll", "--agent", url, "-o", "ndjson"))]
     known_ms = max(past[-1]["at_ms"], form["last_commit_ms"], form["state_since_ms"])
     assert story["range"]["until_ms"] == known_ms
+    assert story["summary"].startswith(f"As of {timestamp(known_ms)} UTC: the agent has read nothing since then. ")
+
+
+class CutOff(Replayed):
+    """It had read all for a minute after the last record of each partition, of one in the cluster `eu`."""
+
+    reason = "reading has stopped: no leader"
+
+    def __init__(self, *, is_eu_ready: bool = False) -> None:
+        super().__init__(of_path(SEGMENTS), stopped=f"cluster us: {self.reason}" if is_eu_ready else self.reason)
+        self.is_eu_ready = is_eu_ready
+
+    def describe(self, group: str) -> JsonObject | None:
+        form = super().describe(group)
+        return form and {"cluster": "eu", **form}
+
+    def known_ms(self, partition: int) -> int:
+        clock_ms = self.state.position(partition).clock_ms
+        assert clock_ms is not None
+        return clock_ms + 60_000
+
+    def status(self) -> JsonObject:
+        read = {str(it): {"clock_ms": self.known_ms(it)} for it in self.state.partitions}
+        read["49"] = {"clock_ms": None}  # nothing was ever written there
+        eu = {"ready": self.is_eu_ready, "reason": self.reason, "partitions": read}
+        return {"partitions": read, **({"clusters": {"eu": eu}} if self.is_eu_ready else {})}
+
+
+def test_an_explanation_says_first_up_to_when_the_agent_has_read() -> None:
+    """Whatever follows is as of then: no all-clear of now."""
+    with served(agent := CutOff()) as url:
+        form = agent.describe("pricing-poll")
+        assert form is not None
+        known_ms = agent.known_ms(form["coordinator_partition"])
+        brief = kshadow("explain", "pricing-poll", "--agent", url)
+        full = kshadow("explain", "pricing-poll", "--agent", url, "--full").stdout
+        story = json.loads(kshadow("explain", "pricing-poll", "--agent", url, "-o", "json").stdout)
+        later = kshadow("explain", "pricing-poll", "--agent", url, "--since", "1h").stdout
+    first = f"As of {timestamp(known_ms)} UTC: the agent has read nothing since then."
+    assert (brief.exit_code, brief.stdout.startswith(first)) == (1, True)
+    assert story["summary"].startswith(f"{first} ")
+    assert story["range"]["until_ms"] == known_ms
+    assert full.startswith(
+        f"{story['summary']}\nWhat is known of `pricing-poll` is as of {timestamp(known_ms)} UTC: "
+    )
+    assert f"the agent has read nothing since then ({agent.reason}).\n" in full
+    assert re.search(r"Its last commit was 1 min( 0 s)? before\.", full), full
+    assert f"what is known ends at {timestamp(known_ms)} UTC." in " ".join(later.split())
+
+
+def test_what_is_told_of_one_cluster_is_not_older_for_another_one() -> None:
+    with served(CutOff(is_eu_ready=True)) as url:
+        result = kshadow("explain", "pricing-poll", "--agent", url)
+    assert (result.exit_code, "As of" in result.stdout) == (1, False)
+    assert "cluster us: " in result.stderr
+
+
+def test_nothing_is_told_to_have_happened_only_as_far_as_was_read() -> None:
+    for agent, more in ((Replayed(of_path(SEGMENTS)), ""), (CutOff(), ", as far as was read")):
+        with served(agent) as url:
+            past = kshadow("timeline", "pricing-poll", "--agent", url, "--since", "1h")
+            found = kshadow("findings", "--analyzer", "coordinator_hotspot", "--agent", url)
+        assert past.stderr.splitlines()[0] == f"nothing happened in that time{more}"
+        assert found.stderr.splitlines()[0] == f"no findings{more}"
 
 
 ROW = {
