@@ -145,9 +145,9 @@ class AgentClient(Answers):
             return None
         read = form.get("partitions")
         rows = read if isinstance(read, dict) else {}
-        wanted = [*rows.values()] if partition is None else [rows.get(str(partition))]
+        wanted: list[Any] = [*rows.values()] if partition is None else [rows.get(str(partition))]
         clocks = [it["clock_ms"] for it in wanted if _matches_shape(it, {"clock_ms": int})]
-        return Unread(min(clocks, default=None), str(form.get("reason", "")))
+        return Unread(min(clocks, default=None), str(form.get("reason") or "it is not ready"))
 
     def reach(self) -> None:
         """Ask whether it is ready, which ends the command where no agent is. One that is away from then on, or does
