@@ -154,6 +154,9 @@ class PackedColumn(Sequence[bytes | None]):
 class KeyIndex:
     """Numbers of positions by key, as compiled code looks them up."""
 
+    _address: _Address | None = None
+    """None where there is no compiled part, or no memory: nothing is to be dropped then."""
+
     def __init__(self, numbers: Iterable[tuple[bytes, int]]) -> None:
         """Raises `MemoryError`."""
         lib = library()
@@ -168,7 +171,8 @@ class KeyIndex:
             self.add(key, number)
 
     def __del__(self) -> None:
-        self._drop(self._address)
+        if self._address is not None:
+            self._drop(self._address)
 
     def add(self, key: bytes, number: int) -> None:
         """Number a key that has no number. Raises `MemoryError`."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.core import packed as packed_module
 from agent.core.packed import KeyIndex, PackedColumn, PackedRun, RunMemory
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.wire.offset_commit_fastpath import commit_value, has_fixed_layout
@@ -51,6 +52,13 @@ def test_columns_are_what_the_records_say(
     for index in (len(records), -len(records) - 1):
         with pytest.raises(IndexError):
             batch.keys[index]
+
+
+def test_without_the_compiled_part_an_index_says_what_it_lacks_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the interpreter prints of an end that fails would be another error."""
+    monkeypatch.setattr(packed_module, "library", lambda: None)
+    with pytest.raises(AssertionError, match="who has no compiled part packs nothing"):
+        KeyIndex(())
 
 
 def test_a_run_ends_where_its_partition_does_and_nothing_is_lost() -> None:
