@@ -312,7 +312,7 @@ class PartitionDiagnosis:
                 if self._on_failure is None or isinstance(error, MemoryError):
                     raise
                 # Else one record would blind the agent for all groups, and again after each restart.
-                index, transitions = self._mirror.pass_over(run, index, error), []
+                index, transitions = self._mirror.pass_over(run, index, error)
             in_bulk = not transitions
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before

@@ -92,6 +92,15 @@ class RejectedRecord(NamedTuple):
     error: WireError
 
 
+class BulkFailed(Exception):
+    """Commits could not be applied together, which is a fault of ours; it does not tell which of them it is about."""
+
+    def __init__(self, index: int) -> None:
+        """`index`: of the first that was not applied."""
+        super().__init__(f"commits from index {index} of a batch on could not be applied together")
+        self.index = index
+
+
 class PartitionMirror:
     """The groups of one partition. State changes by `replay` and `replay_batch` alone."""
 
@@ -174,7 +183,7 @@ class PartitionMirror:
             except Exception as error:
                 if not passes_over or isinstance(error, MemoryError):
                     raise
-                index, transitions = self.pass_over(batch, index, error), []
+                index, transitions = self.pass_over(batch, index, error)
             in_bulk = not transitions
             if observe is not None:
                 observe(transitions)
@@ -194,9 +203,7 @@ class PartitionMirror:
             stop = self._note_leader(batch, start, stop)
         gone = self._gone()
         if isinstance(keys, PackedColumn) and isinstance(values, PackedColumn) and not gone:
-            if (index := self._put_packed(keys, values, start, stop)) > start:
-                self.record_counts[OFFSET_COMMIT] += index - start
-                self._note_passed(batch, start, index)
+            index = self._put_packed(batch, keys, values, start, stop)
             if index == stop:
                 return index, []
             # What that one is shows below, and what follows may be plain again.
@@ -269,14 +276,23 @@ class PartitionMirror:
         active_ms = found[0] - 2 * PARAMETERS.commit_interval_ms
         return WritePause(*found, of_others=self.offsets.others_committed_since(active_ms, group))
 
-    def _put_packed(self, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> int:
-        """Apply plain commits of groups that are known, from index `start` on: the index behind them."""
-        index = self.offsets.put_packed(keys, values, start, stop)
-        some = 1  # it may be the record of a group
-        while index < stop and self._number_new(keys, values, index, min(index + some, stop)):
-            index = self.offsets.put_packed(keys, values, index, stop)
-            some = min(some * 4, NEW_AT_ONCE)
-        return index
+    def _put_packed(self, batch: RecordBatch, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> int:
+        """Apply plain commits of groups that are known, from index `start` on: the index behind them. Raises
+        `BulkFailed` where one is a fault of ours: all before its index were applied."""
+        index, some = start, 1  # it may be the record of a group
+        try:
+            while True:
+                before, index = index, self.offsets.put_packed(keys, values, index, stop)
+                if index > before:
+                    self.record_counts[OFFSET_COMMIT] += index - before
+                    self._note_passed(batch, before, index)
+                if index == stop or not self._number_new(keys, values, index, min(index + some, stop)):
+                    return index
+                some = min(some * 4, NEW_AT_ONCE)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise BulkFailed(index) from error
 
     def _number_new(self, keys: PackedColumn, values: PackedColumn, start: int, stop: int) -> bool:
         """Give the positions of plain commits from index `start` on their numbers, so that they can be put; whether
@@ -336,10 +352,24 @@ class PartitionMirror:
             out = apply_evidence(out, self._evidence_source)
         return self._with_origins(out)
 
-    def pass_over(self, batch: RecordBatch, start: int, error: Exception) -> int:
+    def pass_over(self, batch: RecordBatch, start: int, error: Exception) -> tuple[int, list[Transition]]:
         """Of a batch's records from index `start` on one raised, which no record may: note it as one that could not
         be decoded. The index behind it. What it did to its group by then stays; the group's next record mends that
-        for a classic one."""
+        for a classic one.
+
+        Where several raised together, the first of them is applied alone, and passed over if it raises again: its
+        transitions. It may be none of the fault."""
+        if isinstance(error, BulkFailed):
+            index = error.index
+            at_ms, key, value = batch.timestamps_ms[index], batch.keys[index], batch.values[index]
+            try:
+                transitions = self.replay(RawRecord(self.partition, batch.offsets[index], at_ms, key, value))
+                self._note_passed(batch, index, index + 1)
+                return index + 1, transitions
+            except MemoryError:
+                raise
+            except Exception as alone:  # noqa: BLE001  # whatever it is, it is told below
+                error = alone
         index = min(bisect_left(batch.offsets, self.next_offset - 1, start), len(batch) - 1)
         at = LogPosition(self.partition, batch.offsets[index], batch.timestamps_ms[index])
         where = extract_tb(error.__traceback__)[-1]
@@ -348,7 +378,7 @@ class PartitionMirror:
         self.next_offset = at.offset + 1
         self.error_counts[fault.kind] += 1
         self.rejects.append(RejectedRecord(at, fault))
-        return index + 1
+        return index + 1, []
 
     def _with_origins(self, transitions: list[Transition]) -> list[Transition]:
         """The transitions of one record, with what is known of members' pods."""

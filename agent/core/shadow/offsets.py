@@ -200,18 +200,19 @@ class CommittedOffsets:
         free, known = self._free[: start - stop - 1 : -1], len(self._values)
         numbers = array("i", [*free, *range(known, known + stop - start - len(free))])
         new = index.number_new(keys, start, stop, numbers)
-        raw_keys, slots = keys.at(new), list[Slot]()
+        raw_keys, found = keys.at(new), list[tuple[str, Slot]]()
         for raw_key in raw_keys:
             read = read_commit_slot(raw_key)
             if read is None or read[0] not in groups:
                 break
-            group, slot = read
-            self._numbers[raw_key] = self._place(group, slot)  # type: ignore[index]  # what was read is there
-            slots.append(slot)
-        for raw_key in raw_keys[len(slots) :]:
+            found.append(read)
+        # Once all are read: where one raises, none is known that the mirror did not hear of.
+        for raw_key, it in zip(raw_keys, found, strict=False):
+            self._numbers[raw_key] = self._place(*it)  # type: ignore[index]  # what was read is there
+        for raw_key in raw_keys[len(found) :]:
             index.remove(raw_key)  # type: ignore[arg-type]  # only what is there has a number
         self._index = index
-        return new[: len(slots)], slots
+        return new[: len(found)], [slot for _, slot in found]
 
     def forget_index(self) -> None:
         """No more packed commits come for now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from agent.core.packed import KeyIndex
 from agent.core.records import RawRecord
 from agent.core.shadow import offsets
-from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.mirror import BulkFailed, PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.transitions import Transition
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
@@ -156,6 +157,69 @@ def test_what_fails_as_positions_are_numbered_leaves_no_number_without_a_place(
     assert len(mirror.offsets) < 4
     mirror.replay_batch(packed(records[2:]))
     assert everything(mirror)["offsets"] == everything(plain)["offsets"]
+
+
+def commits_of_topics(names: str) -> list[RawRecord]:
+    """A group, and a commit in a topic of each of these names."""
+    pairs = [new_group(), *(commit(it, at, at, version=4, id_of_topic=topic_id(it)) for at, it in enumerate(names))]
+    return [RawRecord(0, 10 * at, at, *pair) for at, pair in enumerate(pairs)]
+
+
+@NEEDS_COMPILED
+@pytest.mark.parametrize("behind", [0, 1, 5, 30])
+@pytest.mark.parametrize("before", [0, 1, 5, 30])
+def test_of_packed_commits_the_one_that_raises_is_passed_over_and_no_other(
+    before: int, behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = "".join(chr(ord("c") + at) for at in range(before + behind))
+    records = commits_of_topics(f"{topics[:before]}b{topics[before:]}")
+    bad, read, put = records[1 + before], offsets.read_commit_slot, PartitionMirror._put_commit
+
+    def fail(key: bytes) -> object:
+        if key == bad.key:
+            raise ZeroDivisionError("no such luck")
+        return read(key)
+
+    def put_or_fail(mirror: PartitionMirror, key: bytes, *of: Any) -> None:
+        fail(key)
+        put(mirror, key, *of)
+
+    expected, mirror = PartitionMirror(0), PartitionMirror(0)
+    expected.replay_batch(run_of([it for it in records if it is not bad]))
+    monkeypatch.setattr(offsets, "read_commit_slot", fail)
+    monkeypatch.setattr(PartitionMirror, "_put_commit", put_or_fail)
+    mirror.replay_batch(packed(records), passes_over=True)
+    (reject,) = mirror.take_rejects()
+    assert (reject.at.offset, mirror.error_counts) == (bad.offset, {"internal": 1})
+    assert "ZeroDivisionError: no such luck (test_offsets.py, line " in str(reject.error)
+    assert mirror.committed("orders") == expected.committed("orders")
+    assert mirror.names == expected.names
+    assert mirror.next_offset == records[-1].offset + 1
+    with pytest.raises(BulkFailed, match="could not be applied together") as failed:
+        PartitionMirror(0).replay_batch(packed(records))
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
+
+
+@NEEDS_COMPILED
+def test_packed_commits_of_which_none_raises_alone_are_all_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault is the fast way's; as with too little memory for one, the process says so."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    def fill(*_: object) -> None:
+        raise MemoryError
+
+    records = commits_of_topics("tuvtuvt")
+    expected, mirror = PartitionMirror(0), PartitionMirror(0)
+    expected.replay_batch(run_of(records))
+    monkeypatch.setattr(CommittedOffsets, "number_packed", fail)
+    mirror.replay_batch(packed(records), passes_over=True)
+    assert everything(mirror) == everything(expected)
+    assert mirror._newest_ms == expected._newest_ms
+    monkeypatch.setattr(PartitionMirror, "replay", fill)
+    with pytest.raises(MemoryError):
+        PartitionMirror(0).replay_batch(packed(records[1:]), passes_over=True)
 
 
 @NEEDS_COMPILED
