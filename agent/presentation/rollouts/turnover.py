@@ -30,7 +30,9 @@ half of the members.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -41,6 +43,7 @@ from agent.core.events.samples import GroupLagTotal, LagNote
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.events import Departure, MemberRef, member_ref, parse_rebalance
 from agent.presentation.rollouts.parameters import PARAMETERS as P
+from agent.presentation.rollouts.places import Place, PlacesByLikeness
 
 Origin = Mapping[str, Any]
 
@@ -90,31 +93,6 @@ def name_pattern(member: MemberRef) -> str:
     return _VERSIONS.sub("", _DIGITS.sub("#", _POD_HASHES.sub("*", _UUID.sub("*", named))))
 
 
-class Place(Struct):
-    """Where one member after the other sits. `restarts_ms`: when new members left it, since the rollout began."""
-
-    pattern: str
-    last: MemberRef
-    is_replaced: bool = False
-    """Whether a new member took it from one that was there before the rollout."""
-    is_extra: bool = False
-    """Whether it was taken by who found none vacant: a surge, or one member more."""
-    restarts_ms: list[int] = field(default_factory=list)
-    is_lost: bool = False
-    """Whether it was left last in an outage of the coordinator, or as that had stood still."""
-
-    def is_of(self, member: MemberRef) -> bool:
-        """Whether the same process sat there last, as far as anybody knows."""
-        return self.last.member_id == member.member_id or (self.is_lost and self.likeness(member) == 2)
-
-    def likeness(self, member: MemberRef) -> int:
-        """How much speaks for the same client having sat there last: its name, and its host as well."""
-        old = self.last
-        if member.instance_id is not None or old.instance_id is not None:
-            return 2 if member.instance_id == old.instance_id else 0
-        return (member.client_id == old.client_id) + ((member.client_id, member.host) == (old.client_id, old.host))
-
-
 class RolloutDeparture(Struct, frozen=True):
     """A member that left during a rollout. `is_new`: it had come during it."""
 
@@ -148,8 +126,9 @@ class Episode(Struct):
     last_change_ms: int
     replaced_ms: int | None = None
     """When a place was taken over last."""
-    places: list[Place] = field(default_factory=list)
-    vacant: list[Place] = field(default_factory=list)
+    places: dict[Place, None] = field(default_factory=dict)
+    replaced: int = 0
+    """How many places have changed hands."""
     occupied: dict[str, Place] = field(default_factory=dict)
     departures: list[RolloutDeparture] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
@@ -163,13 +142,13 @@ class Episode(Struct):
     revision_from: str | None = None
     workload: str | None = None
     old_left: int = 0
-    left_names: set[str] = field(default_factory=set)
-    joined_names: set[str] = field(default_factory=set)
-
-    @property
-    def replaced(self) -> int:
-        """How many places have changed hands."""
-        return sum(it.is_replaced for it in self.places)
+    numbers: Iterator[int] = field(default_factory=count)
+    """Of what happens to places, in order."""
+    vacant: PlacesByLikeness = field(default_factory=partial(PlacesByLikeness, is_last_best=True))
+    """Those that were left, by when; closed are the names that joined."""
+    extras: PlacesByLikeness = field(default_factory=partial(PlacesByLikeness, is_last_best=False))
+    """Those that are occupied, by when their members came, and were taken by who found none vacant; closed are the
+    names that left."""
 
     @property
     def is_complete(self) -> bool:
@@ -196,7 +175,7 @@ class Episode(Struct):
 
     def leave(self, member: MemberRef, at_ms: int, cause: str, origin: Origin | None, *, is_lost: bool) -> None:
         """A member is gone; `is_lost`: in an outage of the coordinator."""
-        place = self.occupied.pop(member.member_id, None)
+        place = self._vacate(member)
         is_new = place is not None
         self.departures.append(RolloutDeparture(member, cause, at_ms, origin, is_new))
         if place is None:
@@ -204,89 +183,80 @@ class Episode(Struct):
         else:
             place.restarts_ms.append(at_ms)
         place.last, place.is_lost = member, is_lost
-        successor = self._extra_for(place)
-        if successor is None:
-            self.vacant.append(place)
+        is_free = place.pattern not in self.vacant.closed
+        extra = self.extras.best(place.pattern, member, of_others=is_free)
+        if extra is None:
+            self.vacant.put(place, next(self.numbers))
             return
         # Its successor was there before it was gone.
-        member_id, extra = successor
-        self.places.remove(extra)
+        number = self.extras.take(extra)
+        del self.places[extra]
         place.restarts_ms = sorted(place.restarts_ms + extra.restarts_ms)
-        place.last = extra.last
-        self.occupied[member_id] = place
+        self._occupy(place, extra.last, number)
         self._taken(place, at_ms)
 
     def join(self, member: MemberRef, at_ms: int) -> None:
         """A member is there that was not."""
-        own = next((it for it in self.vacant if it.is_of(member)), None)
+        own = self.vacant.own(member)
         if own is not None:
             self._return(own, member)
             return
         pattern = name_pattern(member)
-        self.joined_names.add(pattern)
-        vacant = [it for it in self.vacant if self._may_follow(it.pattern, pattern)]
-        # The last of the best: its own place, one that an old member left, the one that was left last.
-        place = max(reversed(vacant), key=lambda it: self._rank(it, member, pattern), default=None)
+        self.vacant.closed.add(pattern)
+        # A name takes places of its own, or those of a name of which nobody joined if nobody of its own left.
+        place = self.vacant.best(pattern, member, of_others=pattern not in self.extras.closed)
         if place is None:
             place = Place(pattern, member, is_extra=True)
-            self.places.append(place)
+            self.places[place] = None
         else:
-            self.vacant.remove(place)
+            self.vacant.take(place)
             self._taken(place, at_ms)
-        place.last = member
-        self.occupied[member.member_id] = place
+        self._occupy(place, member, next(self.numbers))
 
     def _return(self, place: Place, member: MemberRef) -> None:
         """The member that left a place is there again."""
-        self.vacant.remove(place)
-        place.last = member
+        self.vacant.take(place)
         if place.is_replaced or place.is_extra:
             place.restarts_ms.pop()
-            self.occupied[member.member_id] = place
+            self._occupy(place, member, next(self.numbers))
         else:
-            self.places.remove(place)
+            del self.places[place]
             self.old_left -= 1
+
+    def _occupy(self, place: Place, member: MemberRef, number: int) -> None:
+        place.last = member
+        self.occupied[member.member_id] = place
+        if place.is_extra:
+            self.extras.put(place, number)
+
+    def _vacate(self, member: MemberRef) -> Place | None:
+        """The place of one that came since the rollout began."""
+        place = self.occupied.pop(member.member_id, None)
+        if place is not None and place.is_extra:
+            self.extras.take(place)
+        return place
 
     def _left_by_old(self, member: MemberRef) -> Place:
         """The place of one that was there before."""
         self.old_left += 1
         place = Place(name_pattern(member), member)
-        self.left_names.add(place.pattern)
-        self.places.append(place)
+        self.extras.closed.add(place.pattern)
+        self.places[place] = None
         return place
 
     def replace(self, old: MemberRef) -> None:
         """A static member gives its place to who comes under its instance id: no departure that anybody noticed."""
-        place = self.occupied.pop(old.member_id, None)
+        place = self._vacate(old)
         if place is None:
             place = self._left_by_old(old)
         else:
             place.restarts_ms.append(self.last_change_ms)
-        self.vacant.append(place)
-
-    def _may_follow(self, old: str, new: str) -> bool:
-        """Whether who has the name `new` may take a place of `old`: the same, or the one for the other."""
-        return old == new or (old not in self.joined_names and new not in self.left_names)
-
-    @staticmethod
-    def _rank(place: Place, member: MemberRef, pattern: str) -> tuple[bool, int, bool]:
-        return place.pattern == pattern, place.likeness(member), not place.is_replaced
+        self.vacant.put(place, next(self.numbers))
 
     def _taken(self, place: Place, at_ms: int) -> None:
-        if not place.is_extra:
-            if not place.is_replaced:
-                self.replaced_ms = at_ms
-            place.is_replaced = True
-
-    def _extra_for(self, place: Place) -> tuple[str, Place] | None:
-        extras = [
-            (member_id, it)
-            for member_id, it in self.occupied.items()
-            if it.is_extra and it is not place and self._may_follow(place.pattern, it.pattern)
-        ]
-        return max(
-            extras, key=lambda found: (found[1].pattern == place.pattern, found[1].likeness(place.last)), default=None
-        )
+        if not place.is_extra and not place.is_replaced:
+            self.replaced_ms, place.is_replaced = at_ms, True
+            self.replaced += 1
 
 
 class _Group(Struct):
