@@ -207,7 +207,8 @@ class RebalanceStorm(Analyzer):
         self._followups = 0
         self._is_classic = True
         self._since_ms: int | None = None
-        # From when to when the storm went that is or was last: what falls into it is not normal.
+        # Until when the storm went that is or was last: what leaves the window later, and is of before, is not
+        # normal. Images have a pair, whose first nobody reads.
         self._storm = (0, -1)
 
     # What happens.
@@ -347,12 +348,11 @@ class RebalanceStorm(Analyzer):
 
     def _learn_baseline(self, gone: Iterable[tuple[int, StormRound]]) -> None:
         """What leaves the window becomes normal, unless it was a storm."""
-        start, end = self._storm
         for at_ms, round_ in gone:
             if round_.excess:
                 self._excess = self._excess - round_.excess
             self._generations -= 1 + round_.skipped
-            if not start <= at_ms <= end:
+            if at_ms > self._storm[1]:
                 self._normal.add(at_ms, 1 + round_.skipped)
 
     # What it comes to.
@@ -371,10 +371,7 @@ class RebalanceStorm(Analyzer):
             return Verdict()
         if self._since_ms is None:
             self._since_ms = now_ms
-            start, end = self._storm
-            began = now_ms - self._window_ms
-            self._storm = (start if end >= began else began, now_ms)
-        self._storm = (self._storm[0], now_ms)
+        self._storm = (0, now_ms)
         condition = self._describe(now_ms, self._since_ms, loops, often, normal)
         if group.origins:
             began_ms = now_ms - milliseconds(settings.loop_window_s)
