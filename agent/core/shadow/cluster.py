@@ -59,8 +59,7 @@ class ClusterMirror:
             self._dropped[partition] = records + mirror.record_counts, errors + mirror.error_counts
 
     def put(self, mirror: PartitionMirror) -> None:
-        """Go on from one that was kept, in place of what there is of its partition."""
-        self.forget(mirror.partition)
+        """Go on from one that was kept, of a partition that was forgotten, or of which there was nothing."""
         if mirror.partition in self._dropped:
             # It may count the same records, and others that somebody else has read.
             records, errors = self._dropped[mirror.partition]

@@ -294,6 +294,7 @@ def test_records_that_a_kept_mirror_has_counted_too_count_once() -> None:
     kept = log.mirror()
     for record in log.records:
         cluster.replay(record)
+    cluster.forget(0)
     cluster.put(kept)
     assert cluster.record_counts()["offset_commit"] == 2
     cluster.forget(0)
