@@ -48,7 +48,7 @@ class AutoscalerStormSettings(Settings):
 
 
 @shared
-class ScaleRound(Struct):
+class ScaleRound(Struct, gc=False):
     """A rebalance in which members came or went. `direction`: +1 where an autoscaler added some, -1 where it took
     some, 0 for all else. Lag in records, when it was completed and at most since; None: not known."""
 

@@ -104,7 +104,7 @@ class CountedDeparture(NamedTuple):
 
 
 @shared
-class StormRound(Struct):
+class StormRound(Struct, gc=False):
     """One rebalance. `excess`: its generations that nobody's coming or going explains, by what they look like."""
 
     offset: int

@@ -56,7 +56,7 @@ class StaticMembershipAdviceSettings(Settings):
 
 
 @shared
-class RebalanceRound(Struct):
+class RebalanceRound(Struct, gc=False):
     """A rebalance with the cooperative rounds that followed. `unexplained`: who came or went and did not restart."""
 
     unexplained: int
@@ -66,7 +66,7 @@ class RebalanceRound(Struct):
 
 
 @shared
-class AbsentClient(Struct, frozen=True, eq=False):
+class AbsentClient(Struct, frozen=True, eq=False, gc=False):
     """A client that went. `from_ms` is when it was last seen to work."""
 
     member: Member
@@ -74,7 +74,7 @@ class AbsentClient(Struct, frozen=True, eq=False):
     round: RebalanceRound
 
 
-class Restart(Struct, frozen=True):
+class Restart(Struct, frozen=True, gc=False):
     """One that came back, after `away_ms`."""
 
     member: Member

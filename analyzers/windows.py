@@ -199,7 +199,7 @@ class DepartureCounter(Generic[Key]):
 
 
 @shared
-class Occupant(Struct):
+class Occupant(Struct, gc=False):
     """A member in a seat, or gone from it. `restarts_ms` is when those went whose place it took, one after the other,
     the newest last; `took_place` whether it is known whose place it took. Times are of the group's clock."""
 
@@ -410,7 +410,7 @@ def leaves_without_goodbye(member: Member) -> bool:
 
 
 @shared
-class LostMember(Struct):
+class LostMember(Struct, gc=False):
     """A member that the group lost to a timeout. Times are epoch milliseconds.
 
     `returned_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the

@@ -19,7 +19,7 @@ class FindingChange(NamedTuple):
     condition: Condition
 
 
-class Hysteresis(Struct):
+class Hysteresis(Struct, gc=False):
     """One finding that may be: waiting to open, open, or waiting to close. Times are epoch milliseconds."""
 
     STATE: ClassVar = StateFields(

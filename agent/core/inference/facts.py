@@ -65,7 +65,7 @@ def bounded_ms(time_ms: int) -> int:
     return min(max(time_ms, 0), LATEST_MS)
 
 
-class Departure(Struct, frozen=True):
+class Departure(Struct, frozen=True, gc=False):
     """Why one member left, with how sure that is (0 to 1) and by what evidence."""
 
     member: Member
@@ -82,7 +82,7 @@ class Departure(Struct, frozen=True):
         return self.evidence.get("group_session_timeout_ms") if own is None else own
 
 
-class Inference(Struct, frozen=True):
+class Inference(Struct, frozen=True, gc=False):
     """Why a rebalance happened: `cause` set it off, `causes` are all, sorted; `departures` are by member id."""
 
     cause: Cause = Cause.UNKNOWN

@@ -180,7 +180,7 @@ class LogPosition(NamedTuple):
     timestamp_ms: int
 
 
-class _KnownBeside(Struct, frozen=True, kw_only=True):
+class _KnownBeside(Struct, frozen=True, kw_only=True, gc=False):
     """What a change says beside what the records do. Apart, since a struct's class declares all of its own fields as
     given by name, or none."""
 

@@ -31,7 +31,7 @@ LEFT_FOR_RESTART = -2
 
 
 @interned
-class Member(Struct, frozen=True):
+class Member(Struct, frozen=True, gc=False):
     """A member of a group.
 
     `assignment` is what it holds: topic to partitions; for Connect connector to tasks (-1 is the connector
@@ -120,7 +120,7 @@ UNKNOWN_NUMBER = -1
 """Of a number that nothing tells."""
 
 
-class GroupView(Struct, frozen=True):
+class GroupView(Struct, frozen=True, gc=False):
     """A group as its coordinator sees it.
 
     `generation` is the group epoch in KIP-848, share and streams groups, -1 in a group that only commits

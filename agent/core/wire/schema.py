@@ -120,7 +120,7 @@ class MessageMeta(StructMeta):
         return super().__new__(cls, name, bases, {**namespace, **defaults, "WIRE": fields}, **options)
 
 
-class Message(Struct, frozen=True, kw_only=True, metaclass=MessageMeta):
+class Message(Struct, frozen=True, kw_only=True, gc=False, metaclass=MessageMeta):
     """Base of all messages. `flexible` is the first version with compact forms and tags, None for never."""
 
     versions: ClassVar[tuple[int, int]] = (0, 0)

@@ -61,7 +61,7 @@ def rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, 4)
 
 
-class GroupCounts(Struct, frozen=True):
+class GroupCounts(Struct, frozen=True, gc=False):
     """What happened to a group: rebalances and departures by cause, stopped partition time (None: no rebalance
     told), by analyzer and severity whether such a finding is open, and departures by origin."""
 

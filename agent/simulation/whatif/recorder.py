@@ -18,7 +18,7 @@ from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced
 from agent.core.shadow.views import GroupView, Member, known_ms
 
 
-class RecordedState(Struct, frozen=True):
+class RecordedState(Struct, frozen=True, gc=False):
     """A group as of one of its records. Times are epoch milliseconds.
 
     `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
