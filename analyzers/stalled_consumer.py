@@ -68,7 +68,7 @@ from analyzers.stalled_texts import (
     silence_condition,
 )
 from analyzers.stalled_tracks import TracksByPosition, packed, partition_track
-from analyzers.windows import found_members
+from analyzers.windows import NONE_BY_KEY, found_members
 
 UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
@@ -154,12 +154,12 @@ class StalledConsumer(Analyzer):
         self._partition_tracks = TracksByPosition(PartitionTrack)
         self._first_ms: int | None = None
         """When the first of them was committed last; None: not looked at yet."""
-        self._set_aside: dict[TopicPartition, bytes] = {}
+        self._set_aside: dict[TopicPartition, bytes] = NONE_BY_KEY
         """Silent, and of no account until they are committed again."""
-        self._back: dict[TopicPartition, None] = {}
+        self._back: dict[TopicPartition, None] = NONE_BY_KEY
         self._progress_tracks = TracksByPosition(ProgressTrack)
         """Of the positions whose lag is known, or was."""
-        self._stuck: dict[TopicPartition, StuckPartition] = {}
+        self._stuck: dict[TopicPartition, StuckPartition] = NONE_BY_KEY
         """As of the last look at lag: what is not OK."""
         self._looked_ms = 0
         """When lag was known last; 0: it never was."""
@@ -171,8 +171,10 @@ class StalledConsumer(Analyzer):
         self._owned_ms = 0
 
     def after_restore(self) -> None:
-        """What is not kept is found again at the next look."""
+        """What is not kept is found again at the next look, and what is empty is shared."""
         self._first_ms, self._back_ms = None, 0
+        self._set_aside = self._set_aside or NONE_BY_KEY
+        self._back, self._stuck = self._back or NONE_BY_KEY, self._stuck or NONE_BY_KEY
 
     # As snapshots have them.
 
@@ -200,7 +202,7 @@ class StalledConsumer(Analyzer):
             case Rebalanced(members=0) | GroupEmptied():
                 # Who comes next may be another client.
                 self._members_ms, self._recommits = None, False
-                self._stuck.clear()
+                self._stuck = NONE_BY_KEY
             case Rebalanced():
                 if self._members_ms is None:
                     self._members_ms = group.now_ms
@@ -241,6 +243,8 @@ class StalledConsumer(Analyzer):
         has_members = self._members_ms is not None and before.commit_ms >= self._members_ms
         if has_members and before.offset - track.position.offset >= self.settings.rewind_records:
             track.mark_rewind(before.offset)
+            if self._back is NONE_BY_KEY:
+                self._back = {}
             self._back[slot] = None
 
     def _all_tracks(self) -> dict[TopicPartition, PartitionTrack]:
@@ -262,7 +266,7 @@ class StalledConsumer(Analyzer):
         """Follow every position whose lag is known, and keep which are not OK."""
         at_ms, settings, since_ms = look.at_ms, self.settings, self._members_ms or 0
         if not look.lags:
-            self._stuck = {}
+            self._stuck = NONE_BY_KEY
             return
         progress = self._progress_tracks.read()
         # Brokers were away, or one of them, or nobody looked. Clients come back one by one, and may commit first
@@ -287,7 +291,7 @@ class StalledConsumer(Analyzer):
             track.follow(positions[slot], lag, seen_ms, at_ms)
             if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
                 found[slot] = status
-        self._stuck = self._held(found, progress, group) if found else {}
+        self._stuck = (found and self._held(found, progress, group)) or NONE_BY_KEY
         self._progress_tracks.keep(progress)
 
     def _pause_ms(self, track: PartitionTrack | None) -> int:
@@ -380,7 +384,7 @@ class StalledConsumer(Analyzer):
             and was_rewound(track, now_ms, self.settings)
             and lags.get(slot) != 0
         }
-        self._back = dict.fromkeys(back)
+        self._back = dict.fromkeys(back) or NONE_BY_KEY
         return back
 
     def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, SilentPartition]:
@@ -411,6 +415,8 @@ class StalledConsumer(Analyzer):
             if holder is not None and is_silent(track, group.known_ms, self.settings, self._owned_ms):
                 out[slot] = SilentPartition(clients[holder], track.position.commit_ms)
             else:
+                if self._set_aside is NONE_BY_KEY:
+                    self._set_aside = {}
                 self._set_aside[slot] = packed(track)
         if len(out) < len(silent):
             kept = self._partition_tracks.read().items()

@@ -30,7 +30,7 @@ from analyzers.formatting import (
     names_text,
     round_up_to_seconds_ms,
 )
-from analyzers.windows import RecentItems, counted, departed, found_members, partitions_held
+from analyzers.windows import NONE_BY_KEY, RecentItems, counted, departed, found_members, partitions_held
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""
@@ -120,11 +120,15 @@ class StaticMembershipAdvice(Analyzer):
         self._rounds: RecentItems[RebalanceRound] = RecentItems(window_ms)
         self._restarts: RecentItems[Restart] = RecentItems(window_ms)
         self._away: RecentItems[AbsentClient] = RecentItems(milliseconds(settings.return_s))
-        self._away_by_client: dict[str, list[AbsentClient]] = {}
+        self._away_by_client: dict[str, list[AbsentClient]] = NONE_BY_KEY
         self._here: Counter[str] = Counter()
         self._last: RebalanceRound | None = None
         self._changed = False
         self._condition: Condition | None = None
+
+    def after_restore(self) -> None:
+        """What is empty is shared."""
+        self._away_by_client = self._away_by_client or NONE_BY_KEY
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note who went, and who came back."""
@@ -174,6 +178,8 @@ class StaticMembershipAdvice(Analyzer):
             silent_ms = how.evidence.get("gap_ms") if member.session_timeout_ms is None else member.session_timeout_ms
             from_ms -= silent_ms or 0
         away = AbsentClient(member, from_ms, this)
+        if self._away_by_client is NONE_BY_KEY:
+            self._away_by_client = {}
         self._away_by_client.setdefault(member.client_id, []).append(away)
         self._forget(self._away.add(now_ms, away))
 

@@ -40,8 +40,9 @@ DEFAULT_CAPACITY = 1_000
 
 _NOTHING: list[Any] = []
 _NO_COUNTS: Counter[Any] = Counter()
-_NO_PEAKS: dict[Any, int] = {}
+NONE_BY_KEY: dict[Any, Any] = {}
 _NO_KEYS: set[Any] = set()
+EMPTY = _NO_COUNTS, NONE_BY_KEY, _NO_KEYS
 """Stand for what is empty, and stay so: most windows of most groups are, and each group has dozens."""
 
 
@@ -134,7 +135,7 @@ class DepartureCounter(Generic[Key]):
         self._here: dict[Key, int] = {}
         self._left: RecentItems[Key] = RecentItems(window_ms, kept)
         self._counts: Counter[Key] = _NO_COUNTS
-        self._peaks: dict[Key, int] = _NO_PEAKS
+        self._peaks: dict[Key, int] = NONE_BY_KEY
         # Those with enough departures for `often`: so that it need not look at all.
         self._busy: set[Key] = _NO_KEYS
 
@@ -145,7 +146,7 @@ class DepartureCounter(Generic[Key]):
 
     def _share_what_is_empty(self) -> None:
         if not self._counts:
-            self._counts, self._peaks, self._busy = _NO_COUNTS, _NO_PEAKS, _NO_KEYS
+            self._counts, self._peaks, self._busy = _NO_COUNTS, NONE_BY_KEY, _NO_KEYS
 
     def raise_capacity(self, kept: int) -> None:
         """Keep at least so many departures from now on."""
@@ -234,7 +235,11 @@ class SeatChains(Generic[Key]):
     def __init__(self) -> None:
         self._seats: dict[Key, Occupant | dict[str, Occupant]] = {}
         """Who sits in a seat, by member id. One alone, as in most, is no dict: that would take 200 bytes more."""
-        self._vacant: dict[Key, list[Occupant]] = {}
+        self._vacant: dict[Key, list[Occupant]] = NONE_BY_KEY
+
+    def after_restore(self) -> None:
+        """What is empty is shared."""
+        self._vacant = self._vacant or NONE_BY_KEY
 
     @property
     def _here(self) -> dict[Key, dict[str, Occupant]]:
@@ -286,6 +291,8 @@ class SeatChains(Generic[Key]):
             successor = min(successors, key=lambda it: it.joined_ms)
             successor.restarts_ms, successor.took_place = gone.restarts_ms, True
         else:
+            if self._vacant is NONE_BY_KEY:
+                self._vacant = {}
             self._vacant[key] = [*self._vacant.get(key, []), gone][-self.KEPT :]
 
     def replace(self, old: Key, old_id: str, new: Key, new_id: str) -> None:
@@ -453,9 +460,13 @@ class LostMembers:
         self._cause, self._min_confidence = cause, min_confidence
         self.recent: RecentItems[LostMember] = RecentItems(window_ms)
         self._seats: DepartureCounter[ClientIdentity] = DepartureCounter(window_ms, repeats)
-        self._away: dict[ClientIdentity, deque[LostMember]] = {}
+        self._away: dict[ClientIdentity, deque[LostMember]] = NONE_BY_KEY
         self.changed = False
         """Whether anything is different since it was last set to False."""
+
+    def after_restore(self) -> None:
+        """What is empty is shared."""
+        self._away = self._away or NONE_BY_KEY
 
     def find(self, member: Member) -> None:
         """A member is there, since whenever."""
@@ -495,6 +506,8 @@ class LostMembers:
         # Of a type whose records have no session timeout it is what the brokers say, where they were asked.
         member = replace(departed(gone.member), session_timeout_ms=how.session_timeout_ms)
         lost = LostMember(member, seat, gone.at.offset, went_ms)
+        if self._away is NONE_BY_KEY:
+            self._away = {}
         self._away.setdefault(seat, deque()).append(lost)
         self._forget(self.recent.add(now_ms, lost))
         self.changed = True

@@ -45,6 +45,7 @@ class _MemberCommits(NamedTuple):
     moved_ms: int | None
 
 
+_NO_COUNTS: Mapping[Partition, int] = {}
 _NO_COMMITS = _MemberCommits(None, None, 0, None, None)
 
 
@@ -72,13 +73,14 @@ class CommitCadence:
         # In one order. Nobody asks between rebalances, and a dict of them takes twice as much.
         self._partitions: tuple[Partition, ...] = ()
         self._ownerships: tuple[PartitionOwnership, ...] = ()
-        self._counts: Mapping[Partition, int] = {}
+        self._counts: Mapping[Partition, int] = _NO_COUNTS
         self._notices = 0
         self._slowest_ms = 0
 
     def after_restore(self) -> None:
         """Most partitions of an owner came to it at once."""
         self._ownerships = tuple(map(_SharedOwnerships().__getitem__, self._ownerships))
+        self._counts = self._counts or _NO_COUNTS
 
     @property
     def _holds(self) -> dict[Partition, PartitionOwnership]:
@@ -94,7 +96,7 @@ class CommitCadence:
         """A generation of a group begins; `held` has the `owner_key` of each partition, and `offsets` what was
         committed so far."""
         counts = offsets.commit_counts(group)
-        self.since_ms, self._counts = at_ms, counts
+        self.since_ms, self._counts = at_ms, counts or _NO_COUNTS
         before_of, count_of = self._holds.get, counts.get
         fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {

@@ -133,7 +133,9 @@ class _Writer:
             return [self._classes.index(kind), self.write(it.value, where, depth + 1)]
         changes = kind in _CHANGING or (kind in self._classes and not issubclass(kind, tuple))
         if changes:
-            self._met[id(it)] = len(self._met)
+            # What stands for all that is empty comes back as another one each time: it is changed then.
+            number, is_shared = len(self._met), any(it is empty for empty in windows.EMPTY)
+            self._met[-1 - number if is_shared else id(it)] = number
         if kind in self._classes:
             values: Iterable[Any] = it if issubclass(kind, tuple) else fields_of(it).items()
             return [self._classes.index(kind), self._all(values, where, depth)]

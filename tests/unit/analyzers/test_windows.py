@@ -247,7 +247,7 @@ def test_what_is_empty_is_shared_and_stays_empty() -> None:
     assert (one.frequent(), other.frequent()) == (set(), {"a"})
     one.leave("b", 62_000)
     assert (one.departures("a"), one.departures("b"), other.departures("b")) == (0, 1, 0)
-    shared = windows._NO_COUNTS, windows._NO_PEAKS, windows._NO_KEYS, windows._NOTHING
+    shared = windows._NO_COUNTS, windows.NONE_BY_KEY, windows._NO_KEYS, windows._NOTHING
     assert shared == ({}, {}, set(), [])
 
 

@@ -130,6 +130,13 @@ def test_a_struct_that_lacks_a_field_is_refused() -> None:
         third_party_state.unpack(two, state)
 
 
+def test_counters_that_were_empty_count_each_for_itself() -> None:
+    one, two = there_and_back([windows.DepartureCounter(60_000, 1), windows.DepartureCounter(60_000, 1)])
+    one.join("a")
+    one.leave("a", 1_000)
+    assert (one.frequent(), two.frequent()) == ({"a"}, set())
+
+
 def test_empty_windows_stay_one() -> None:
     """All empty ones share a deque, which nobody must write into."""
     back = there_and_back([windows.RecentItems(10), windows.RecentItems(10)])
