@@ -146,6 +146,14 @@ class AgentClient(Answers):
         read = form.get("partitions")
         rows = read if isinstance(read, dict) else {}
         wanted: list[Any] = [*rows.values()] if partition is None else [rows.get(str(partition))]
+        if wanted and all(
+            _matches_shape(it, {"caught_up": bool, "behind_records": int})
+            and it["caught_up"]
+            and not it["behind_records"]
+            for it in wanted
+        ):
+            # Others are not, as where they have no leader.
+            return None
         clocks = [it["clock_ms"] for it in wanted if _matches_shape(it, {"clock_ms": int})]
         return Unread(min(clocks, default=None), str(form.get("reason") or "it is not ready"))
 

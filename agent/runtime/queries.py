@@ -203,7 +203,7 @@ class AgentQueries(ServedQueries):
 
     def status(self) -> JsonObject:
         """How it goes, for people and scripts: where each partition is, what is kept, what goes where."""
-        reached, behind = self._reader.caught_up_partitions, self._reader.behind_records
+        reached, behind = self._reader.caught_up_partitions, self.records_behind()
         with self._lock:
             clocks = {number: self._state.position(number).clock_ms for number in self._state.partitions}
         kept = None if self._parts.checkpointer is None else self._parts.checkpointer.reading()
@@ -349,7 +349,10 @@ class AgentQueries(ServedQueries):
 
     def records_behind(self) -> Mapping[int, int]:
         """For each partition that is read how many offsets its end lies ahead, as far as is known."""
-        return self._reader.behind_records
+        if not self._parts.is_sole_owner:
+            return {}
+        stopped = self._reader.is_stopped
+        return {number: records for number, records in self._reader.behind_records.items() if not stopped(number)}
 
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """One group's events of a range (bounds included), and from when on these are all: None if from the log's

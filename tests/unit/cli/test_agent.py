@@ -434,6 +434,30 @@ def test_what_is_told_of_one_cluster_is_not_older_for_another_one() -> None:
     assert "cluster us: " in result.stderr
 
 
+def test_what_is_told_of_a_partition_that_is_read_is_not_older_for_another_one() -> None:
+    """Which has no leader, say."""
+
+    class ReadingOne(CutOff):
+        behind: int | None = None
+
+        def status(self) -> JsonObject:
+            form, group = super().status(), self.describe("pricing-poll")
+            assert group is not None
+            form["partitions"][str(group["coordinator_partition"])] |= {
+                "caught_up": True,
+                "behind_records": self.behind,
+            }
+            return form
+
+    for behind, is_old in ((0, False), (1, True), (None, True)):
+        agent = ReadingOne()
+        agent.behind = behind
+        with served(agent) as url:
+            result = kshadow("explain", "pricing-poll", "--agent", url)
+        assert (result.exit_code, result.stdout.startswith("As of")) == (1, is_old)
+        assert "reading has stopped: no leader" in result.stderr
+
+
 def test_nothing_is_told_to_have_happened_only_as_far_as_was_read() -> None:
     for agent, more in ((Replayed(of_path(SEGMENTS)), ""), (CutOff(), ", as far as was read")):
         with served(agent) as url:
