@@ -37,6 +37,7 @@ from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused, Un
 from agent.persistence.snapshot.store import SnapshotStore, StoreError, StoreErrorReason
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.held_events import HeldEvents
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow")
 
@@ -457,7 +458,9 @@ class Checkpointer(BackgroundThread):
         names = {self._ledger.snapshot_name(number): number for number in list(self._ledger.stored)}
         if missing := store.missing(names):
             self._perhaps_gone.update(names[it] for it in missing)
-            log.warning("snapshots of %d partitions were deleted or moved; they are stored again", len(missing))
+            log.warning(
+                "snapshots of %s were deleted or moved; they are stored again", count_text(len(missing), "partition")
+            )
 
     def _settle(self, *, all_of_them: bool) -> None:
         with self._lock:

@@ -173,7 +173,7 @@ class AgentQueries(ServedQueries):
         records = sum(it.records for it in recent.values())
         farthest = duration(max(it.farthest_ms for it in recent.values()))
         return (
-            f"timestamps of {records} record{'s' if records > 1 else ''} are up to {farthest} ahead of this machine's"
+            f"timestamps of {count_text(records, 'record')} are up to {farthest} ahead of this machine's"
             f" clock or of the records around them (partitions {places}{', …' if many else ''}): they are"
             " passed over as a clock; see who writes to the topic"
         )

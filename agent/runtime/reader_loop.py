@@ -36,6 +36,7 @@ from agent.runtime.bulk_catch_up import read_in_bulk
 from agent.runtime.parts import AgentParts
 from agent.runtime.shared_catch_up import Here, Stopped, plan_sharing, share_catch_up
 from agent.runtime.shared_pieces import PieceRead
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow")
 
@@ -215,7 +216,8 @@ class ReaderLoop(BackgroundThread):
         if self._parts.transactions is not None:
             self._parts.transactions.look(time.monotonic())
         self.has_caught_up = True
-        log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
+        groups = sum(len(it.groups) for it in self._state.mirror.partitions.values())
+        log.info("caught up: %s", count_text(groups, "group"))
         self._on_caught_up()
 
     def _read(self, batch: RecordBatch, *, is_last: bool) -> None:

@@ -16,6 +16,7 @@ from agent.core.brokerlog.lines import LineReader, LocalToEpochMs
 from agent.core.brokerlog.rebalances import BrokerLog
 from agent.core.inference.external_evidence import EvidenceSource, RebalanceReport
 from agent.kafka.source.logfile import FileTail, broker_log_file, lines_of, with_siblings
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow")
 
@@ -117,7 +118,7 @@ class BrokerLogFollower(BackgroundThread, EvidenceSource):
         with self._lock:
             self._read()
         for source in self._sources:
-            log.info("broker log %s: %d lines of the group coordinator", source.path, source.recognized)
+            log.info("broker log %s: %s of the group coordinator", source.path, count_text(source.recognized, "line"))
         super().start()
 
     def stop(self) -> None:

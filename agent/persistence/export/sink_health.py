@@ -84,7 +84,8 @@ class SinkHealth:
         """The sink has a batch. The buffer still has it too."""
         if self._down_since is not None:
             down_s = time.monotonic() - self._down_since
-            log.info("history sink %s is back after %.0f s, %d events wait", self._name, down_s, len(self._buffer))
+            waiting = count_text(len(self._buffer), "event")
+            log.info("history sink %s is back after %.0f s, with %s to send", self._name, down_s, waiting)
         self._down_since = self.last_error = None
 
     def events_refused(self, refused: Sequence[RejectedEvent]) -> None:
@@ -92,7 +93,8 @@ class SinkHealth:
         if refused and self._refused_log.due(time.monotonic()):
             line, reason = refused[0]
             which = "" if line is None else f", the first of type {line.type} and {len(line.body)} bytes"
-            log.error("history sink %s: %d events refused%s: %s", self._name, len(refused), which, reason)
+            count = count_text(len(refused), "event")
+            log.error("history sink %s: %s refused%s: %s", self._name, count, which, reason)
 
     def buffer_changed(self) -> None:
         """Lines came, or went to disk: say what was dropped, and that the spool takes nothing."""
@@ -104,7 +106,8 @@ class SinkHealth:
                     self._name, dropped, self._why_full,
                 )  # fmt: skip
         elif dropped > self._dropped_logged:
-            log.error("history sink %s: %d events were dropped", self._name, dropped - self._dropped_logged)
+            lost = count_text(dropped - self._dropped_logged, "event")
+            log.error("history sink %s: dropped %s", self._name, lost)
             self._dropped_logged = dropped
         if (spool.error is not None) != self._spool_error_logged:
             self._spool_error_logged = not self._spool_error_logged

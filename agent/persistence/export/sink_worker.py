@@ -19,6 +19,7 @@ from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sink_health import SinkHealth
 from agent.persistence.export.sinks import BatchLimits, KeepsClock, RejectedEvent, Sink, SinkReading
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow.export")
 
@@ -65,7 +66,7 @@ class SinkWorker:
     def start(self) -> None:
         """Begin to write, first what an earlier process left."""
         if len(self._buffer):
-            log.info("history sink %s: %d events of before are sent first", self.name, len(self._buffer))
+            log.info("history sink %s: sending %s of before first", self.name, count_text(len(self._buffer), "event"))
         self._thread.start()
 
     def put(self, lines: Sequence[EncodedEvent]) -> None:
@@ -126,14 +127,18 @@ class SinkWorker:
         with self._changed:
             left = 0 if is_synced else self._buffer.drop_memory()
             if left:
-                log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
+                log.error(
+                    "history sink %s: stopped with %s that no spool keeps", self.name, count_text(left, "event")
+                )
             self._closed = True
             self._health.buffer_changed()
             waiting = len(self._buffer) - left
             with contextlib.suppress(OSError):  # what matters is synced, or was told
                 self._buffer.spool.close()
         if waiting and self._buffer.spool.is_durable:
-            log.info("history sink %s: %d events wait in the spool for the next start", self.name, waiting)
+            log.info(
+                "history sink %s: %s left in the spool for the next start", self.name, count_text(waiting, "event")
+            )
         return not left
 
     def reading(self) -> SinkReading:

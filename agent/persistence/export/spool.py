@@ -31,6 +31,7 @@ from zlib import crc32
 
 from agent.common.files import sync_directory
 from agent.persistence.export.errors import SpoolLocked, SpoolUnusable
+from analyzers.formatting import count_text
 
 log = logging.getLogger("kshadow.export")
 
@@ -248,7 +249,7 @@ class Spool:
         if missing := found - self.start:
             self.lost += missing
             self._given = found
-            log.error("spool %s: %d events are damaged and lost", self._directory, missing)
+            log.error("spool %s: damaged and lost: %s", self._directory, count_text(missing, "event"))
 
     # Writing.
 

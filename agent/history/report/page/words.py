@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from agent.common.units import DAY_MS
 from agent.presentation.narrative.words import duration, percent, timestamp
+from analyzers.formatting import count_text
 
 MINUS = "\N{MINUS SIGN}"
+
+count = count_text
+"""`1 group`, `1,234 groups`."""
 
 
 def number(value: float | None) -> str | None:
     """`1,234`: something that is counted."""
     return None if value is None else f"{value:,.0f}".replace("-", MINUS)
-
-
-def count(number_of: int, noun: str) -> str:
-    """`1 group`, `1,234 groups`."""
-    return f"{number(number_of)} {noun}{'' if number_of == 1 else 's'}"
 
 
 def decimal(value: float | None) -> str | None:

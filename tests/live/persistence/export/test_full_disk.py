@@ -99,7 +99,7 @@ def test_a_sink_that_is_down_fills_disk_and_memory_and_then_the_newest_are_dropp
     assert len(missing) == dropped > 1_000
     assert missing == list(range(missing[0], missing[0] + dropped)), "of one piece"
     assert shelf.got == sorted(shelf.got)
-    assert f"history sink shelf: {dropped} events were dropped" in caplog.text
+    assert f"history sink shelf: dropped {dropped:,} events" in caplog.text
 
 
 def test_room_that_is_made_is_used_before_any_is_dropped(disk: Path) -> None:

@@ -288,7 +288,7 @@ def test_a_stop_with_a_spool_that_is_full_says_how_many_wait_there(
     made.put(events(0, 1_000))
     assert not made.stop(1)
     (lost,) = re.findall(r"stopped with (\d+) events that no spool keeps", caplog.text)
-    (waiting,) = re.findall(r"(\d+) events wait in the spool", caplog.text)
+    (waiting,) = re.findall(r"(\d+) events left in the spool", caplog.text)
     again = ExportPipeline([shelf], spool=spool)
     assert reading(again).buffered == int(waiting) == 1_000 - int(lost)
     again.stop(1)
@@ -335,7 +335,7 @@ def test_dropped_events_are_counted_told_and_make_the_agent_unready(caplog: pyte
         until(lambda: reading(made).buffered == 0)
         assert made.health() is None, "whether or not anything happens in a group"
         made.put(events(200, 1))
-        assert f"history sink shelf: {lost} events were dropped" in caplog.text
+        assert f"history sink shelf: dropped {lost} events" in caplog.text
         until(lambda: shelf.got[-1] == 200)
 
 
