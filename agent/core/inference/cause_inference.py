@@ -619,12 +619,9 @@ def _departure(
     if returned:
         evidence["client_is_back"] = True
     heard_ms, session_ms = max(last or 0, facts.since_ms or 0), member_limits(member).session_ms
-    change, pause = facts.coordinator_change, facts.write_pause
-    when = last, session_ms, facts.since_ms
-    if is_begun_anew(change, heard_ms, session_ms) or (returned and _came_back(change, *when)):
+    change = facts.coordinator_change
+    if is_begun_anew(change, heard_ms, session_ms) or (returned and _came_back(change, last, facts.since_ms)):
         evidence["coordinator_changed"] = True
-    if returned and pause is not None and _outlasts_session(pause, member) and _came_back(pause, *when):
-        evidence["nothing_written_ms"] = pause.lasted_ms
     if last is None and facts.since_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     cause, confidence = _tell_apart(probabilities, evidence, least if last is None else P.least_departure_confidence)
@@ -642,15 +639,13 @@ def _departure(
     return Departure(member, cause, confidence, evidence, departed)
 
 
-def _came_back(
-    outage: CoordinatorChange | WritePause | None, last: int | None, session_ms: int, since_ms: int | None
-) -> bool:
-    """Whether a member of a generation since `since_ms` that committed last at `last`, and whose client is back, may
-    have fallen silent with that, or been heard of again just after it: a client that reached no coordinator for a
-    session gives up its membership itself, and joins as another."""
-    if outage is None or last is None or (since_ms or 0) > outage.until_ms:
+def _came_back(change: CoordinatorChange | None, last: int | None, since_ms: int | None) -> bool:
+    """Whether a member of a generation since `since_ms`, whose client is back, committed last as that reached the
+    next coordinator. A client that reached none for a session gives up its membership itself, and joins as another.
+    """
+    if change is None or last is None:
         return False
-    return outage.since_ms - session_ms <= last <= outage.until_ms + P.reconnect_ms
+    return (since_ms or 0) <= change.until_ms <= last <= change.until_ms + P.reconnect_ms
 
 
 def _least_confidence(gone: Sequence[Member], facts: RebalanceFacts) -> float:

@@ -161,9 +161,10 @@ class PartitionMirror:
         self._leaving: dict[str, Group] = {}
 
     def after_restore(self) -> None:
-        """Give the offsets what is no state of theirs; of a pause just before nothing is known."""
+        """Give the offsets what is no state of theirs; of a pause just before nothing is known, but of one now."""
         self.offsets.moved = self.moved
-        self._newest_times_ms = deque(maxlen=RECORDS_AFTER_PAUSE + 1)
+        times_ms = () if self._newest_ms < 0 else (self._newest_ms,)
+        self._newest_times_ms = deque(times_ms, maxlen=RECORDS_AFTER_PAUSE + 1)
 
     def replay_batch(
         self,

@@ -167,18 +167,11 @@ def test_a_classic_session_that_ran_out_in_a_pause_is_told() -> None:
     assert {it.evidence["nothing_written_ms"] for it in told} == {SESSION_MS}
 
 
-@pytest.mark.parametrize(("back", "expected"), [(True, 60_000), (False, None)])
-def test_a_client_that_gave_up_its_membership_meanwhile_is_back(back: bool, expected: int | None) -> None:
-    """Its old member dies a session after the commit that had waited."""
-    log = Log()
-    a, again = (b.member(f"{it}", {"t": [0, 1]}) for it in ("a-1", "a-2" if back else "c-2"))
-    log.add(b.classic_group(1, a, state_ms=log.now_ms + 1_000))
-    for _ in range(20):
-        commit(log)
-    commit(log, group="other")
-    commit(log, after_ms=60_000)
-    for _ in range(SESSION_MS // 5_000):
-        commit(log, after_ms=5_000, group="other")
-    log.add(b.classic_group(2, again, state_ms=log.now_ms))
-    _, told = departures(log)
-    assert [(it.cause, it.evidence.get("nothing_written_ms")) for it in told] == [("session_timeout", expected)]
+@pytest.mark.parametrize("log", [emptied(others=True), silent(pause_ms=301_000, others=True)], ids=["classic", "848"])
+def test_a_mirror_that_is_restored_in_a_pause_knows_of_it(log: Log) -> None:
+    before = next(n for n, it in enumerate(log.records) if it.timestamp_ms > log.now_ms - 1_000)
+    mirror = PartitionMirror(log.partition)
+    mirror.replay_batch(run_of(log.records[:before]))
+    mirror.after_restore()
+    told = [it.inferred for it in mirror.replay_batch(run_of(log.records[before:])) if isinstance(it, MemberLeft)]
+    assert {it.evidence["nothing_written_ms"] for it in told if it is not None} == {301_000}
