@@ -54,7 +54,8 @@ unlikely_factor),
                      where a cooperative round was due, π · v · closed_as_joined_share · U[g - ε, g + ε] as well
     session_timeout  π · ( k/4 · U[j + S - ε, j + S + ε] + k/4 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
                            + (1 - k) · v · (l - S) / l · U[j + S, e] )
-                         k = dies_at_once_share: before the join phase ended, before the assignment, or soon after
+                         k = dies_at_once_share: before the join phase ended, before the assignment, or soon after;
+                         g in place of j where j + S <= g: the leader took a session to assign
     poll_timeout     π · (l - M) / l · U[g + M, e], and of cooperative members that kept partitions as they joined
                      π · idle_member_share · U[g, e]; where there may be a limit that is not in the log, as above,
                      with e in place of c + i + late
@@ -165,7 +166,9 @@ def departure_times(
     falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
     out: TimesByCause = {}
     if since_ms is not None and joined_ms is not None:
-        timeouts_end_ms = joined_ms + limits.shortest_ms - P.timer_precision_ms
+        # So soon nobody has committed in it either, however long the leader took to assign.
+        none_due_ms = since_ms + P.shortest_commit_interval_ms
+        timeouts_end_ms = max(joined_ms + limits.shortest_ms - P.timer_precision_ms, none_due_ms)
         if last is None or (since_ms > last and end_ms < timeouts_end_ms):
             # Its last commit, if any, is of the generation before; since then it only joined.
             usual = usual_interval_ms if member.partitions else None
@@ -484,6 +487,9 @@ def _without_commits(
         return (UniformInterval(max(end_ms - at_ms, int(at_ms == since_ms)) / lasted, at_ms, max(end_ms, at_ms + 1)),)
 
     expires, at_once = joined_ms + limits.session_ms, P.dies_at_once_share
+    if expires <= since_ms:
+        # Who had died as the leader assigned would not be there any more, and the assignment renews the session.
+        expires = since_ms + limits.session_ms
     # Whoever works for long has something to commit, or its partitions are idle.
     idle = P.idle_member_share
     works = 1.0 if usual_interval_ms is None else idle + (1 - idle) * exp(-lasted / usual_interval_ms)

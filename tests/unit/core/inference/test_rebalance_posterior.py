@@ -174,6 +174,16 @@ def test_members_that_died_before_their_assignment() -> None:
     assert set(how(inferred).values()) == {"session_timeout"}
 
 
+@pytest.mark.parametrize("took_ms", [0, 1_000, S, S + 1_000, 6 * S])
+@pytest.mark.parametrize("gone", [[A], [A, B]])
+def test_members_that_were_closed_as_a_slow_leader_had_assigned(gone: list[Member], took_ms: int) -> None:
+    """Who had died meanwhile would not have been assigned anything, and the assignment renews sessions."""
+    silent = {it.client_id: took_ms + 2_000 for it in gone}
+    known = facts(gone, [], silent, every=5_000, lasted=2)
+    inferred = infer_rebalance(replace(known, joined_ms=END - 2 - took_ms))
+    assert (inferred.cause, set(how(inferred).values())) == ("member_left", {"member_left"})
+
+
 def test_static_members_that_stopped_together() -> None:
     """They say no goodbye, so whatever stopped them their sessions ran out."""
     static = [replace(it, instance_id=it.client_id) for it in (A, B, C)]
