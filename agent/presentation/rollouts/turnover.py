@@ -22,9 +22,8 @@ its own only if it replaces all members, and they said goodbye or each went once
 Until then, and if it does not, what happens to the new members is still the earlier rollout's.
 
 Known to be taken for a rollout without Kubernetes: an outage of which the log does not tell, as a pause of a
-broker that changed no leader and in which no other group of the partition was silent, after which most members come
-back as new ones, and a fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before
-half of the members.
+broker that changed no leader, after which most members come back as new ones before their old sessions end, and a
+fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before half of the members.
 """
 
 from __future__ import annotations
