@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from heapq import nlargest
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ def infer_rebalance(facts: RebalanceFacts) -> Inference:
     change = subscription_changed(facts) or partitions_grew(facts)
     if facts.joined and not (facts.before or facts.skipped_generations or facts.migrated):
         # As groups begin: nothing is to be weighed.
-        return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, (_joined(facts.joined),))
+        return _begun(len(facts.joined))
     inferred, began_ms = _infer(facts, change)
     seldom = {name: _as_seldom(it, facts.end_ms) for name, it in facts.activity.items()}
     if seldom != facts.activity:
@@ -99,7 +100,7 @@ def _infer(
     causes = {departure.cause for departure in departures.values()}
     if facts.joined:
         causes.add(Cause.MEMBER_JOINED)
-        evidence.append(_joined(facts.joined))
+        evidence.append(_joined(len(facts.joined)))
     if change is not None:
         causes.add(change.cause)
         evidence += change.evidence
@@ -125,8 +126,15 @@ def _infer(
     return Inference(trigger, tuple(sorted(causes)), confidence, tuple(evidence), departures), posterior.began_ms
 
 
-def _joined(members: Collection[Member]) -> Evidence:
-    return {"kind": "joined", "members": len(members)}
+@lru_cache(maxsize=1_024)
+def _begun(members: int) -> Inference:
+    """One object for all groups that begin with as many: with most, nothing else has happened."""
+    return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, (_joined(members),))
+
+
+@lru_cache(maxsize=1_024)
+def _joined(members: int) -> Evidence:
+    return {"kind": "joined", "members": members}
 
 
 def _withheld(facts: RebalanceFacts) -> Evidence:
@@ -762,7 +770,7 @@ def infer_epoch_change(
     causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
     if joined:
         causes[Cause.MEMBER_JOINED] = 1.0
-        evidence.append(_joined(joined))
+        evidence.append(_joined(len(joined)))
     if migrated:
         causes = {Cause.PROTOCOL_MIGRATED: 1.0}
         evidence.append({"kind": "migration", "to": "consumer"})
