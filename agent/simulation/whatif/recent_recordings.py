@@ -48,7 +48,7 @@ class RecentRecordings:
 
     def __init__(self, *, max_members: int = MAX_MEMBERS, max_states_per_group: int = MAX_STATES_PER_GROUP) -> None:
         self._max_members, self._max_states = max_members, max_states_per_group
-        self._recorders: dict[str, tuple[int, _BoundedRecorder]] = {}
+        self._recorders: dict[str, _BoundedRecorder] = {}
         self._kept: deque[_WeighedState] = deque()
         self._members = 0
         self._as_found: dict[int, PartitionMirror] = {}
@@ -69,16 +69,14 @@ class RecentRecordings:
                 seen.append((group, recorder, _weighed(group, recorder.take(mirror, telling))))
             else:
                 seen.append((group, None, None))
-        return partial(self._keep, mirror.partition, seen)
+        return partial(self._keep, seen)
 
-    def _keep(
-        self, partition: int, seen: Iterable[tuple[str, _BoundedRecorder | None, _WeighedState | None]]
-    ) -> None:
+    def _keep(self, seen: Iterable[tuple[str, _BoundedRecorder | None, _WeighedState | None]]) -> None:
         for group, recorder, state in seen:
             if recorder is None:
                 self._recorders.pop(group, None)
             else:
-                self._recorders[group] = partition, recorder
+                self._recorders[group] = recorder
                 self._count(state)
 
     def seed(self, mirror: PartitionMirror) -> None:
@@ -91,21 +89,20 @@ class RecentRecordings:
         if mirror is None:
             return
         for group in mirror.groups:
-            recorder = self._recorder(group, mirror.partition)
-            self._recorders[group] = mirror.partition, recorder
+            recorder = self._recorders[group] = self._recorder(group, mirror.partition)
             self._count(_weighed(group, recorder.found(mirror)))
 
     def forget(self, partition: int) -> None:
         """Drop the groups of one partition: its records are to be read anew, or by somebody else."""
         self._as_found.pop(partition, None)
-        for group in [name for name, (number, _) in self._recorders.items() if number == partition]:
+        for group in [name for name, it in self._recorders.items() if it.partition == partition]:
             del self._recorders[group]
 
     def kept(self, mirror: PartitionMirror) -> PartitionRecordings:
         """What is kept of a mirror's groups, but for members that the mirror has as well: whoever goes on from it has
         a mirror like that."""
         self.before_change(mirror.partition)
-        mine = {name: it for name, (number, it) in self._recorders.items() if number == mirror.partition}
+        mine = {name: it for name, it in self._recorders.items() if it.partition == mirror.partition}
         all_of_it = PartitionRecordings(mine, [it for it in self._kept if it.group in mine], ())
         alike = [name for name, it in mine.items() if it.newest and it.newest.view.members == _members(mirror, name)]
         return _with_members(all_of_it, dict.fromkeys(alike, ()))._replace(alike=alike)
@@ -114,7 +111,7 @@ class RecentRecordings:
         """Go on from what is kept of a partition somewhere else, in place of what there is here."""
         recorders, states, _ = _with_members(kept, {name: _members(mirror, name) for name in kept.alike})
         self.forget(mirror.partition)
-        self._recorders |= {name: (mirror.partition, recorder) for name, recorder in recorders.items()}
+        self._recorders |= recorders
         # What goes first is what is oldest, whichever partition was read first.
         others = [it for it in self._kept if it.group in self._recorders and it.group not in recorders]
         self._kept = deque(sorted([*others, *states], key=lambda it: it.state.at_ms))
@@ -126,7 +123,7 @@ class RecentRecordings:
         for partition in [it for it, mirror in self._as_found.items() if group in mirror.groups]:
             self.before_change(partition)
         found = self._recorders.get(group)
-        recording = None if found is None else found[1].recording()
+        recording = None if found is None else found.recording()
         return recording if recording is not None and recording.states else None
 
     def __len__(self) -> int:
@@ -135,7 +132,9 @@ class RecentRecordings:
 
     def _recorder(self, group: str, partition: int) -> _BoundedRecorder:
         found = self._recorders.get(group)
-        return _BoundedRecorder(group, self._max_states) if found is None or found[0] != partition else found[1]
+        if found is None or found.partition != partition:
+            return _BoundedRecorder(group, partition, self._max_states)
+        return found
 
     def _count(self, newest: _WeighedState | None) -> None:
         if newest is not None:
@@ -145,7 +144,7 @@ class RecentRecordings:
             oldest = self._kept.popleft()
             self._members -= oldest.weight
             if (found := self._recorders.get(oldest.group)) is not None:
-                found[1].drop(oldest.state)
+                found.drop(oldest.state)
 
 
 class PartitionRecordings(NamedTuple):
@@ -190,12 +189,14 @@ def _weighed(group: str, state: RecordedState | None) -> _WeighedState | None:
 class _BoundedRecorder(GroupRecorder):
     """A recorder that forgets."""
 
-    def __init__(self, group: str, max_states: int) -> None:
+    __slots__ = ("_max_states", "partition")
+
+    def __init__(self, group: str, partition: int, max_states: int) -> None:
         super().__init__(group)
-        self._max_states = max_states
+        self.partition, self._max_states = partition, max_states
 
     def __copy__(self) -> _BoundedRecorder:
-        out = _BoundedRecorder(self.group, self._max_states)
+        out = _BoundedRecorder(self.group, self.partition, self._max_states)
         out.resume(self)
         out._seen = list(self._seen)
         return out

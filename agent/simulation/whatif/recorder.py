@@ -17,6 +17,9 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced, Transition
 from agent.core.shadow.views import GroupView, Member, known_ms
 
+_NO_COMMITS: Mapping[str, int] = {}
+"""Stands for none, and stays so: a group's first states have none."""
+
 
 class RecordedState(Struct, frozen=True, gc=False):
     """A group as of one of its records. Times are epoch milliseconds.
@@ -81,6 +84,8 @@ class GroupRecorder:
     is_of_one_group: ClassVar[bool] = True
     """Whether one partition's records are all that it depends on."""
 
+    __slots__ = ("_created_ms", "_earlier", "_is_over", "_kip848_session", "_made_ms", "_seen", "group")
+
     def __init__(self, group: str) -> None:
         self.group = group
         self._seen: list[RecordedState] = []
@@ -105,7 +110,8 @@ class GroupRecorder:
 
     def resume(self, recorder: GroupRecorder) -> None:
         """Go on from where another of the same group has come to."""
-        vars(self).update(vars(recorder))
+        for name in GroupRecorder.__slots__:
+            setattr(self, name, getattr(recorder, name))
 
     def of(self, group: str) -> GroupRecorder:
         """The one that follows a group: itself."""
@@ -143,6 +149,7 @@ class GroupRecorder:
         # Only groups whose members can be thrown out for silence are replayed.
         of = old if view.group_type == "classic" else {}
         last_ms = {member_id: _last_commit_ms(mirror, self.group, member) for member_id, member in of.items()}
+        dated = {member_id: last for member_id, last in last_ms.items() if last is not None}
         self._seen.append(
             RecordedState(
                 at_ms=at_ms,
@@ -151,7 +158,7 @@ class GroupRecorder:
                 inferred=None if rebalanced is None else rebalanced.inferred,
                 join_ms=None if rebalanced is None else rebalanced.join_ms,
                 stopped_ms=None if rebalanced is None else rebalanced.stopped_partition_ms,
-                last_ms={member_id: last for member_id, last in last_ms.items() if last is not None},
+                last_ms=dated or _NO_COMMITS,
             )
         )
 
