@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -37,6 +38,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 DEFAULT_CAPACITY = 1_000
 """How many items a window keeps if not told otherwise: what is older falls out, so counts end there."""
+
+FEW_SEATS = 8
+"""So many are looked through and copied as fast as they are found in a dict."""
 
 _NOTHING: list[Any] = []
 _NO_COUNTS: Counter[Any] = Counter()
@@ -127,12 +131,14 @@ class DepartureCounter(Generic[Key]):
         }
     )
 
-    __slots__ = ("_busy", "_counts", "_here", "_least", "_left", "_peaks")
+    __slots__ = ("_busy", "_counts", "_least", "_left", "_peaks", "_sitting")
 
     def __init__(self, window_ms: int, least: int, kept: int = DEFAULT_CAPACITY) -> None:
         """`least`: how many rounds are often."""
         self._least = least
-        self._here: dict[Key, int] = {}
+        self._sitting: tuple[Any, ...] | dict[Key, int] = ()
+        """How many sit where. Of few keys, once all of a record is counted, a row, each with its number behind it: a
+        dict takes twice as much."""
         self._left: RecentItems[Key] = RecentItems(window_ms, kept)
         self._counts: Counter[Key] = _NO_COUNTS
         self._peaks: dict[Key, int] = NONE_BY_KEY
@@ -143,6 +149,26 @@ class DepartureCounter(Generic[Key]):
         """What is empty is shared, and a dict takes half the room of a counter."""
         self._here = {_shared_key(key): here for key, here in self._here.items()}
         self._share_what_is_empty()
+        self._close()
+
+    @property
+    def _here(self) -> dict[Key, int]:
+        it = self._sitting
+        return it if isinstance(it, dict) else dict(zip(it[::2], it[1::2], strict=True))
+
+    @_here.setter
+    def _here(self, here: dict[Key, int]) -> None:
+        self._sitting = here
+
+    def _opened(self) -> dict[Key, int]:
+        if not isinstance(self._sitting, dict):
+            self._sitting = self._here
+        return self._sitting
+
+    def _close(self) -> None:
+        if isinstance(self._sitting, dict) and len(self._sitting) <= FEW_SEATS:
+            row = tuple(chain.from_iterable(self._sitting.items()))
+            self._sitting = _one_row[row] if row and type(row[0]) is ClientIdentity else row
 
     def _share_what_is_empty(self) -> None:
         if not self._counts:
@@ -154,15 +180,17 @@ class DepartureCounter(Generic[Key]):
 
     def join(self, key: Key) -> None:
         """A member is there that was not."""
-        self._here[key] = self._here.get(key, 0) + 1
+        here = self._opened()
+        here[key] = sits = here.get(key, 0) + 1
         if key in self._peaks:
-            self._peaks[key] = max(self._peaks[key], self._here[key])
+            self._peaks[key] = max(self._peaks[key], sits)
 
     def leave(self, key: Key, now_ms: int | None) -> None:
         """A member is gone; `now_ms` None: it is not to be counted."""
-        here = max(self._here.pop(key, 0), 1)
+        sitting = self._opened()
+        here = max(sitting.pop(key, 0), 1)
         if here > 1:
-            self._here[key] = here - 1
+            sitting[key] = here - 1
         if now_ms is None:
             return
         if self._counts is _NO_COUNTS:
@@ -174,7 +202,8 @@ class DepartureCounter(Generic[Key]):
         self._forget(self._left.add(now_ms, key))
 
     def prune(self, now_ms: int) -> None:
-        """Forget departures that are too old."""
+        """Forget departures that are too old. All of a record is counted."""
+        self._close()
         self._forget(self._left.prune(now_ms))
 
     def _forget(self, gone: Iterable[tuple[int, Key]]) -> None:
@@ -397,6 +426,10 @@ def partitions_held(member: Member) -> int:
 
 _one_identity: Interner[ClientIdentity] = Interner(4_096, lambda it: are_short(*it))
 """Each analyzer keeps the members' seats."""
+
+
+_one_row: Interner[tuple[Any, ...]] = Interner(1_024)
+"""Three analyzers keep the seats of each group: what is kept here is theirs, of 300 characters a seat at most."""
 
 
 def _shared_key(key: Key) -> Key:

@@ -72,7 +72,9 @@ class UnsupportedValue(TypeError):
 
 
 def fields_of(it: object) -> dict[str, Any]:
-    """The attributes of an object."""
+    """The attributes of an object; of a counter of ours, as it declares them."""
+    if isinstance(it, windows.DepartureCounter):
+        return {name: getattr(it, name) for name in it.STATE}
     out: dict[str, Any] = dict(getattr(it, "__dict__", {}))
     for cls in type(it).__mro__:
         slots = cls.__dict__.get("__slots__", ())
@@ -113,6 +115,7 @@ class _Writer:
     def __init__(self, classes: tuple[type, ...]) -> None:
         self._classes = classes
         self._met: dict[int, int] = {}
+        self._fields: list[dict[str, Any]] = []
 
     def write(self, it: Any, where: str, depth: int) -> Any:
         kind = type(it)
@@ -137,7 +140,11 @@ class _Writer:
             number, is_shared = len(self._met), any(it is empty for empty in windows.EMPTY)
             self._met[-1 - number if is_shared else id(it)] = number
         if kind in self._classes:
-            values: Iterable[Any] = it if issubclass(kind, tuple) else fields_of(it).items()
+            values: Iterable[Any] = it
+            if not issubclass(kind, tuple):
+                # Kept: of what is gone another would have the identity.
+                self._fields.append(fields := fields_of(it))
+                values = fields.items()
             return [self._classes.index(kind), self._all(values, where, depth)]
         if _CONTAINERS.get(name) is not kind:
             raise UnsupportedValue(f"{where}: {kind.__module__}.{kind.__qualname__}")

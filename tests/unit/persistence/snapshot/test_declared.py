@@ -83,6 +83,7 @@ NO_STATE: dict[type, set[str]] = {
     StalledConsumer: {"_partition_tracks", "_progress_tracks", "_first_ms", "_back_ms"},
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
+    windows.DepartureCounter: {"_sitting"},  # likewise
     TargetAssignments: {"slots_of"},
     # They follow from the members, and from what brokers say.
     **{

@@ -209,7 +209,9 @@ def test_texts_are_one_object_after_a_restart_too(monkeypatch: pytest.MonkeyPatc
     state = new(ALL)
     for run in runs(a_cluster().records):
         state.replay_batch(run)
-    monkeypatch.setattr(windows, "_one_identity", Interner(10_000))  # as in a process that has just begun
+    # As in a process that has just begun.
+    monkeypatch.setattr(windows, "_one_identity", Interner(10_000))
+    monkeypatch.setattr(windows, "_one_row", Interner(10_000))
     again, seats = reborn(state, ALL), 0
     for number in again.partitions:
         mirror, diagnosis, *_ = again.partition_state(number)

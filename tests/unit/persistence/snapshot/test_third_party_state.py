@@ -137,6 +137,18 @@ def test_counters_that_were_empty_count_each_for_itself() -> None:
     assert (one.frequent(), two.frequent()) == ({"a"}, set())
 
 
+@pytest.mark.parametrize("seats", [2, 20])
+def test_counters_know_who_sat_where(seats: int) -> None:
+    kept = [windows.DepartureCounter(60_000, 1) for _ in range(9)]
+    for number, it in enumerate(kept):
+        for seat in range(seats):
+            it.join((number, seat))
+            it.join((number, seat))
+    back = there_and_back(kept)
+    assert [it._here for it in back] == [it._here for it in kept]
+    assert back[8]._here == {(8, seat): 2 for seat in range(seats)}
+
+
 def test_empty_windows_stay_one() -> None:
     """All empty ones share a deque, which nobody must write into."""
     back = there_and_back([windows.RecentItems(10), windows.RecentItems(10)])
