@@ -85,6 +85,9 @@ class Consumption:
             else:
                 offsets[place], counts[place] = offset, count
         newest = self._ends[-1].offsets
+        if len(offsets) > len(newest):
+            # What has grown has room for more: copies are as long as what is in them.
+            self._slots, self._offsets, self._counts = slots[:], offsets[:], counts[:]
         # What is seen for the first time has consumed nothing yet that could be told.
         newest.extend(offsets[len(newest) :])
         self._places = None
