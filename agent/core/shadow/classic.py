@@ -72,6 +72,9 @@ _MAX_CACHED_BYTES = 1024
 """Longer subscriptions are read anew each time, so that what is remembered of them stays within 20 MB: names of two
 letters take 16 times as much room once they are read."""
 
+_MAX_SHARED_BYTES, _MOST_SHARED = 200, 4_096
+"""Of assignments that are no longer so many are remembered, within 20 MB likewise."""
+
 MOST_WITHHELD = 100_000
 """Where more partitions of a group wait for an owner, they wait for one round alone: nobody has as many, but a
 stranger may assign others in each."""
@@ -543,9 +546,7 @@ class ClassicGroup:
             )
         elif self.protocol_type == "consumer":
             wanted = self._payload(ConsumerProtocolSubscription, metadata.subscription, metadata, at)
-            given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
-            if given is not None:
-                assignment = _partitions_by_topic(given.message.assigned_partitions)
+            assignment = self._assignment(metadata, at)
             if wanted is not None:
                 joined = wanted.message
                 subscription, rack_id = joined.topics, joined.rack_id
@@ -580,6 +581,20 @@ class ClassicGroup:
             assignment=assignment,
             owned=owned,
         )
+
+    def _assignment(self, metadata: MemberMetadata, at: LogPosition) -> dict[str, tuple[int, ...]]:
+        data = metadata.assignment
+        if (known := _one_assignment.get(data)) is not None:
+            return known
+        given = self._payload(ConsumerProtocolAssignment, data, metadata, at)
+        if given is None:
+            return {}
+        assignment = _partitions_by_topic(given.message.assigned_partitions)
+        if len(data) <= _MAX_SHARED_BYTES:
+            if len(_one_assignment) >= _MOST_SHARED:
+                _one_assignment.clear()
+            _one_assignment[data] = assignment
+        return assignment
 
     def _payload(
         self, message: type[Payload], data: bytes, metadata: MemberMetadata, at: LogPosition
@@ -631,6 +646,10 @@ def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int
         pieces.setdefault(item.topic, []).append(item.partitions)
     # One piece as it is: it is one object in all members that have the same.
     return {topic: them[0] if len(them) == 1 else tuple(chain(*them)) for topic, them in pieces.items()}
+
+
+_one_assignment: dict[bytes, dict[str, tuple[int, ...]]] = {}
+"""Members of groups that read the same topics mostly hold the same of them."""
 
 
 @lru_cache(maxsize=1024)

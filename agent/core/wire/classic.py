@@ -29,7 +29,7 @@ class MemberMetadata(Message, frozen=True):
     rebalance_timeout: int = wire(INT32, since=1, default=-1, repeats=True)
     session_timeout: int = wire(INT32, repeats=True)
     subscription: bytes = wire(BYTES, repeats=True)
-    assignment: bytes = wire(BYTES)
+    assignment: bytes = wire(BYTES, repeats=True)
 
 
 class GroupMetadataValue(Message, frozen=True):

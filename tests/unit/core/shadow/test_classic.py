@@ -14,12 +14,14 @@ from msgspec.structs import replace
 from agent.core.inference.facts import Inference
 from agent.core.shadow import classic
 from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog
+from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
     GroupDeleted,
     GroupEmptied,
+    LogPosition,
     MemberJoined,
     MemberLeft,
     OffsetsDeleted,
@@ -715,3 +717,30 @@ def test_what_is_remembered_of_hostile_subscriptions_is_bounded() -> None:
     assert tracemalloc.get_traced_memory()[0] < 20_000_000
     tracemalloc.stop()
     classic._subscription.cache_clear()
+
+
+def test_what_members_of_two_groups_hold_alike_is_kept_once() -> None:
+    log = Log()
+    for group in ("one", "other"):
+        log.add(classic_group(1, member("m-1", {"t": [0, 1]}), member("m-2", {"t": [2]}), group=group))
+    one, other = ([it.assignment for it in log.view(group).members] for group in ("one", "other"))
+    assert one == other == [{"t": (0, 1)}, {"t": (2,)}]
+    assert [*map(id, one)] == [*map(id, other)]
+
+
+def test_what_is_remembered_of_hostile_assignments_is_bounded() -> None:
+    letters = string.ascii_letters + string.digits
+    names = ["".join(pair) for pair in product(letters, letters)]
+    group = ClassicGroup("g", LogPosition(0, 0, T0))
+    tracemalloc.start()
+    for number in range(2 * classic._MOST_SHARED):
+        some = (names[(number + at) % len(names)] for at in range(20))
+        held = [TopicPartition(topic=it, partitions=()) for it in some]
+        first = TopicPartition(topic=f"t-{number}", partitions=())
+        data = encode_payload(ConsumerProtocolAssignment(assigned_partitions=(first, *held)), 0)
+        assert len(data) <= classic._MAX_SHARED_BYTES
+        group._assignment(replace(A, assignment=data), LogPosition(0, number, T0))
+    assert len(classic._one_assignment) <= classic._MOST_SHARED
+    assert tracemalloc.get_traced_memory()[0] < 20_000_000
+    tracemalloc.stop()
+    classic._one_assignment.clear()
