@@ -485,6 +485,8 @@ def _weigh(
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     others = _Others(facts)
     newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
+    if usual_ms is not None and others.are_idle(usual_ms):
+        usual_ms = None
     round_due, due_ms = _round_due(facts), facts.given_up_ms or facts.since_ms
     if round_due is None:
         due_ms = None
@@ -532,6 +534,7 @@ def _weigh(
         notice_ms=facts.notice_ms,
         busy_ms=_busy_ms(facts) if are_busy else P.busy_ms,
         busy_share=P.busy_group_share if are_busy else 1 - P.notices_in_time_share,
+        ends_in_step=any(_ends_in_step(member, facts) for member in gone),
     )
     posterior = rebalance_posterior(seen)
     causes: dict[str, Mapping[Cause, float]] = {
@@ -547,6 +550,15 @@ def _weigh(
             (name, it) for it in weights if weights.get(_OTHER[it], 0.0) > P.doubtful_timeout_share * weights[it]
         )
     return posterior, causes, doubtful
+
+
+def _ends_in_step(member: Member, facts: RebalanceFacts) -> bool:
+    """Whether a session of its that began with the generation would have ended with the join phase."""
+    if facts.since_ms is None or member.session_timeout_ms is None:
+        return False
+    lasted = facts.end_ms - member.session_timeout_ms
+    joined_ms = facts.since_ms if facts.joined_ms is None else facts.joined_ms
+    return joined_ms - P.timer_precision_ms <= lasted <= facts.since_ms + 2 * P.timer_precision_ms
 
 
 def _gave_up_and_went(facts: RebalanceFacts) -> bool:
@@ -585,12 +597,28 @@ class _Others(_Stayed):
     def __init__(self, facts: RebalanceFacts) -> None:
         stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
         super().__init__(stayed, facts.end_ms)
+        self._since_ms = facts.since_ms
+        newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
+        self._is_silent = facts.since_ms is not None and newest_ms <= facts.since_ms
         moved = [
             (at_ms, name)
             for name, it in facts.before.items()
             if (at_ms := _activity(it, facts).last_moved_ms) is not None
         ]
         self._moved = nlargest(2, moved)
+
+    def silence_share(self, own: CommitActivity) -> float:
+        """As of all, where nobody has committed since the generation began: who died then was there for none."""
+        if self._is_silent and own.last_commit_ms is not None:
+            is_idle = self.are_idle(own.commit_interval_ms or P.commit_interval_ms)
+            return P.falls_idle_with_all_share if is_idle else P.silence_of_all_share
+        return super().silence_share(own)
+
+    def are_idle(self, usual_ms: int) -> bool:
+        """Whether nothing comes to the topics: those that stayed, and work, ought to have committed meanwhile."""
+        if self._since_ms is None or self._newest_ms is None:
+            return False
+        return self._is_silent and self._end_ms - self._since_ms > 2 * usual_ms + P.commit_interval_ms
 
     def moved_after(self, member_id: str, own: CommitActivity) -> bool:
         """Whether another member's positions moved on after one's own did."""

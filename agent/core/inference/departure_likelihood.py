@@ -42,13 +42,14 @@ a member of a classic group that committed since g has gone at
                      those dropped that die: π of the session timeout in place of those shares
     admin_removed    π · U[c, c + i], where its client is not back, times 1 - rejoins_after_removal_share, and of one
                      without group.instance.id, times removed_alone_factor
-    unknown          s · U[c, max(e, c + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
-                     works, or silence_of_all_share where all of those have been silent since c as well
+    unknown          s · U[r, max(e, r + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
+                     works, or silence_of_all_share where all of those have been silent since c as well, or nobody
+                     committed since g, or falls_idle_with_all_share where those that stayed ought to have
 
 and one that did not commit since g, so that any time is as good, with l = e - g, u the interval at which its group
-commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits, and of a
-member without partitions, whose earlier commits count no more and whose π of a poll timeout is times
-unlikely_factor),
+commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits, or those that stayed ought
+to have since g, and of a member without partitions, whose earlier commits count no more and whose π of a poll timeout
+is times unlikely_factor),
 
     member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time;
                      where a cooperative round was due, π · v · closed_as_joined_share · U[g - ε, g + ε] as well
@@ -245,7 +246,8 @@ def departure_times(
         scaled[Cause.ADMIN_REMOVED] = scale_times(scaled.get(Cause.ADMIN_REMOVED, ()), P.unlikely_factor)
     elif member.instance_id is not None:
         return scaled
-    start = last or since_ms or end_ms - limits.session_ms
+    # It was there as its generation began.
+    start = max(last or 0, since_ms or 0) or end_ms - limits.session_ms
     silent = UniformInterval(silence_share, start, max(end_ms, start + limits.session_ms))
     return {**scaled, Cause.UNKNOWN_DEPARTURE: (silent,)}
 

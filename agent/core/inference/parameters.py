@@ -177,6 +177,10 @@ class InferenceParameters(Struct, frozen=True, kw_only=True):
     in its place; and how each of several went while a generation never completed, or in several ways while another
     coordinator began their sessions anew. Chosen: less than is relied on."""
 
+    heartbeats_in_step_share: float = 0.5
+    """How often those that stay send heartbeats at whole intervals since their generation began, of which a session
+    timeout is a multiple: then they rejoin as a session would end. Chosen: four of 14 rebalances of idle groups."""
+
     other_silence_share: float = 0.004
     """How many fell silent for some other reason before they went. Rig. Weight 0, 51."""
 

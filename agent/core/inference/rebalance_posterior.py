@@ -36,9 +36,11 @@ departures(b, order): the product over members that went of their densities or p
 (it was the trigger), between b and e, or at e (it was waited for); each by cause (`departure_likelihood`), and by
 whether its client is back. `likelihood_sums` sums over all orders; with same_way_share all go in the same way.
 
-ending(b, order): the density of the last rejoin at e, others · n(e - b) · N(e - b)^(others - 1); or, if a departed
-member was waited for, that all others had rejoined, N(e - b)^others; or, if e = b + the longest rebalance timeout,
-that the time was up: only then did members go by `rejoin_timeout`, and at least one did.
+ending(b, order): the density of the last rejoin at e, others · n(e - b) · N(e - b)^(others - 1), and
+heartbeats_in_step_share / 2ε on top where a session would end at e that began with the generation: heartbeats began
+with it, too, and session timeouts are multiples of their interval; or, if a departed member was waited for,
+that all others had rejoined, N(e - b)^others; or, if e = b + the longest rebalance timeout, that the time was up:
+only then did members go by `rejoin_timeout`, and at least one did.
 
 Where nobody is left, all may have gone by one event at e as well, an application closed or a host lost, of the weight
 same_way_share · d · the product of what the others' densities are of d, the greatest one's, at the most 1. All that
@@ -90,7 +92,8 @@ class RebalanceObservation(Struct, frozen=True):
     knew of no partitions (None: neither is due), and `followup_share` how many do. `rejoin_has_reason`: one of them
     had a reason to rejoin. `emptied`: nobody is left; `are_dynamic`: none of those that went is static. `notice_ms`
     is how long members of the group take to notice a rebalance, as far as is known; `busy_share` of them are busy,
-    for `busy_ms` as a mean.
+    for `busy_ms` as a mean. `ends_in_step`: the join phase ended as a session would have that began with the
+    generation, and with it the heartbeats of those that stay, of which session timeouts are mostly multiples.
     """
 
     since_ms: int | None
@@ -109,6 +112,7 @@ class RebalanceObservation(Struct, frozen=True):
     busy_ms: int = P.busy_ms
     followup_share: float = P.followup_share
     busy_share: float = 1 - P.notices_in_time_share
+    ends_in_step: bool = False
 
 
 class _LastCommit(NamedTuple):
@@ -415,7 +419,10 @@ def _last_rejoin(seen: RebalanceObservation, commits: Sequence[_LastCommit], beg
     if others <= 0:
         # They had all given up their partitions, and still someone took long.
         return P.slow_rejoin_share / P.busy_ms, before
-    return others * _notice_density(seen, end - began) * noticed ** (others - 1), before
+    density = others * _notice_density(seen, end - began) * noticed ** (others - 1)
+    if seen.ends_in_step and end - began <= _LATEST_HEARTBEAT_MS:
+        density += P.heartbeats_in_step_share / (2 * precision)
+    return density, before
 
 
 def _timed_out_start(seen: RebalanceObservation) -> tuple[float, float]:

@@ -220,6 +220,48 @@ def test_idle_days_tell_no_pace(
     assert gap.get("candidates") == candidates
 
 
+def after_a_restart_of_a_quiet_group(lasted_ms: int, *, is_new: bool, works: bool) -> MemberLeft:
+    """Two commit each second, then one no more, and the other only if it `works`; one is restarted, and `lasted_ms`
+    after its generation one goes: the new one, which is back, or the other one."""
+
+    def member(name: str, *held: int) -> b.classic.MemberMetadata:
+        return b.member(name, {"t": held}, session_ms=S)
+
+    def commits(*partitions: int, times: int) -> None:
+        for _ in range(times):
+            log.add(*(b.commit("t", it, at_ms=log.now_ms + 1_000) for it in partitions), after_ms=1_000)
+
+    log = Log().add(b.new_group())
+    log.add(b.classic_group(1, member("a-1", 0), member("b-1", 1), state_ms=log.now_ms + b.STEP_MS))
+    commits(0, 1, times=20)
+    commits(*([0] if works else []), times=20)
+    log.add(b.classic_group(2, member("a-2", 0), member("b-1", 1), state_ms=log.now_ms + 20_000), after_ms=20_005)
+    end_ms = log.now_ms + lasted_ms
+    commits(*([int(is_new)] if works else []), times=lasted_ms // 1_000 if works else 0)
+    left = [member("a-3", 0), member("b-1", 1)] if is_new else [member("a-2", 0, 1)]
+    log.add(b.classic_group(3, *left, state_ms=end_ms), after_ms=end_ms + 5 - log.now_ms)
+    return [it for it in log.replayed()[1] if isinstance(it, MemberLeft)][-1]
+
+
+@pytest.mark.parametrize(
+    ("is_new", "lasted_ms"), [(True, S + 10), (True, S + 2_000), (False, S + 10), (False, S + 2_000)]
+)
+def test_where_nothing_comes_to_the_topics_silence_is_no_death(*, is_new: bool, lasted_ms: int) -> None:
+    """Heartbeats in step make generations last a session timeout; and who rejoined after a silence had lived."""
+    told = after_a_restart_of_a_quiet_group(lasted_ms, is_new=is_new, works=False).inferred
+    assert told is not None
+    assert told.cause == "unknown_departure" or told.confidence < 0.6, (told.cause, told.confidence)
+
+
+@pytest.mark.parametrize(
+    ("is_new", "lasted_ms"), [(True, S + 2_000), (False, S + 10), (False, S + 1_000), (False, S + 2_000)]
+)
+def test_where_others_commit_it_is(*, is_new: bool, lasted_ms: int) -> None:
+    told = after_a_restart_of_a_quiet_group(lasted_ms, is_new=is_new, works=True).inferred
+    assert told is not None
+    assert (told.cause, told.confidence > 0.8) == ("session_timeout", True), told.confidence
+
+
 def test_a_static_member_of_unknown_pace_that_was_replaced() -> None:
     told = after_an_idle_week(12_000, static=True).inferred
     assert (told.cause, told.causes, told.confidence) == ("session_timeout", ("session_timeout",), 0.88)
