@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from agent.core.causes import UNKNOWN_CAUSES, Cause, cause_info
 from agent.core.inference.parameters import PARAMETERS
 from agent.presentation.narrative.context import StoryContext
-from agent.presentation.narrative.events import Departure, Rebalance
+from agent.presentation.narrative.events import Departure, Evidence, Rebalance
 from agent.presentation.narrative.origins import unexplained
 from agent.presentation.narrative.words import (
     CERTAINTY_WORDS,
@@ -91,12 +91,29 @@ def _certainty_phrase(them: Iterable[Departure | Rebalance]) -> str:
     return said[0][0] if len(said) == 1 else join_words([f"{number} {text}" for text, number in said])
 
 
+def _else_it_was(it: Departure) -> str | None:
+    """What else it may have been; None where nothing is said of that."""
+    gaps = [item for item in it.evidence if item.get("kind") == "commit_gap"]
+    if it.cause == Cause.MEMBER_LEFT and gaps and not any(_may_have_timed_out(gap) for gap in gaps):
+        return "a removal by an admin"
+    return cause_info(it.cause).else_it_was
+
+
+def _may_have_timed_out(gap: Evidence) -> bool:
+    """Whether a timeout may have run out: of a session perhaps a heartbeat sooner than a commit tells."""
+    lived = [it for it in (gap.get("gap_ms"), gap.get("generation_lasted_ms")) if it is not None]
+    own, of_group = gap.get("session_timeout_ms"), gap.get("group_session_timeout_ms")
+    beat_ms = PARAMETERS.kip848_heartbeat_interval_ms if own is None else PARAMETERS.heartbeat_interval_ms
+    limits = [it for it in (own, of_group, gap.get("rebalance_timeout_ms")) if it is not None]
+    return not lived or (own or of_group) is None or min(lived) + beat_ms >= min(limits)
+
+
 def _least_sure(members: Sequence[Departure], calendar: Calendar) -> str:
     """Those that are least sure, and what else they may have been; "" if all are sure enough."""
     doubtful = sorted((it for it in members if it.confidence < DOUBTFUL_BELOW), key=lambda it: it.confidence)
     said = [
         f"{name(it.member.label)} at {calendar.at(it.at_ms)}, {percent_range([it.confidence])}"
-        + (f" (or {otherwise})" if (otherwise := cause_info(it.cause).else_it_was) else "")
+        + (f" (or {otherwise})" if (otherwise := _else_it_was(it)) else "")
         for it in doubtful[:MAX_DOUBTS]
     ]
     if len(doubtful) > MAX_DOUBTS:

@@ -474,6 +474,10 @@ def test_how_sure_it_is() -> None:
         ), "history tables, whose state is not known, refuse --broker-log as an agent does"
         brief = dict(it[:2] for it in tell(lost(), form=m.form(), **asked).brief)["How sure"]
         assert brief[-1] == "For the broker's own reasons, add --broker-log PATH to the agent."
+    for gap_ms, otherwise in ((200, "a removal by an admin"), (8_000, "a timeout"), (None, "a timeout")):
+        guess = [m.gone("a", "member_left", 0.64)]
+        left = m.rebalance(2, "member_left", confidence=0.64, left=guess, evidence=[m.gap("a", gap_ms)])
+        assert f"`a` at 14:13:20, 64 % (or {otherwise})." in sureness(left)[0]
     doubtful = [
         m.rebalance(at, "poll_timeout", T0 + at * SECOND, left=[m.gone(f"a{at}", how, 0.5 + at / 20)])
         for at, how in enumerate(["poll_timeout", "session_timeout", "member_left", "news", "admin_removed"])
