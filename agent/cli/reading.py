@@ -94,6 +94,9 @@ def answers_of_brokers(
 ) -> Answers:
     """The same of a broker's topic: of the group's partition, where only one group is asked for, found by the
     `--group-partitioner`. `lag`: with where what it has committed ends now."""
+    from agent.kafka.source.brokers import require_topic
+
+    require_topic(conf)
     group, partitions = reading["group"], None
     if group is not None:
         partitions = partitions_of_group(conf, partitioner, group)

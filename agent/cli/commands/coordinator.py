@@ -130,12 +130,13 @@ def _by_its_name(
     brokers: Mapping[int, Any] = {}
     if bootstrap_server is not None:
         from agent.config.settings import PartitionerChoice
+        from agent.kafka.source.brokers import require_topic
         from agent.kafka.source.group_locator import locate_groups
 
+        conf = librdkafka_config(bootstrap_server, properties)
         with source_errors_reported():
-            found = locate_groups(
-                librdkafka_config(bootstrap_server, properties), PartitionerChoice(group_partitioner)
-            )
+            require_topic(conf)
+            found = locate_groups(conf, PartitionerChoice(group_partitioner))
         partitions, brokers, partitioner = found.partitions, found.leaders, found.partitioner
         if partitioner is None:
             other = partition_for_group(group, partitions, GroupPartitioner.REDPANDA)

@@ -68,6 +68,11 @@ def test_it_waits_and_begins(tmp_path):
     file.write_text("deny-group: first")
     with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}, heap="256m") as broker:
         servers = broker.bootstrap_servers
+        for question in (("groups",), ("explain", "first"), ("coordinator", "first")):
+            asking = spawn(*question, "--bootstrap-server", servers)
+            assert "the cluster has none" in asking.communicate(timeout=60)[1].decode()
+            assert asking.returncode == 3
+        time.sleep(1)  # What makes the topic has it made, and waits for nothing.
         (topic,) = (it for it in examine(DoctorRequest({"bootstrap.servers": servers})) if it.check == "topic")
         assert topic.outcome is CheckOutcome.WARNING
         assert "kshadow run waits for it" in topic.fix[0]
