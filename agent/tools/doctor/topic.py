@@ -263,9 +263,13 @@ def check_clocks(sample: TopicSample) -> Check:
         if ahead_ms <= 0:
             age = f"{-ahead_ms / 1000:.0f} s old"
             return trial.skipped(f"not known: nothing was written meanwhile, the newest record is {age}")
-        found = f"at least {ahead_ms / 1000:.2f} s ahead of this clock: so far in the future is the newest record"
+        found = f"the newest record is {ahead_ms / 1000:.2f} s in the future"
         is_far = ahead_ms > SKEW_MS
+        if is_far:
+            found += ": so far ahead of this clock is its broker's, or a client wrote it with that time"
     fix = "run NTP (chrony) here and on the brokers: chronyc tracking"
+    if not sample.skews_ms:
+        fix += "; if clocks are right, see who else may write to the topic"
     return trial.warning(found, fix) if is_far else trial.ok(found)
 
 
