@@ -590,6 +590,17 @@ class _Stayed:
         is_long = self._end_ms > since_ms + P.commit_interval_ms
         return P.silence_of_all_share if is_long and self._newest_ms <= since_ms else P.other_silence_share
 
+    def is_idle(self, own: CommitActivity, seen_ms: int | None) -> bool:
+        """Whether one that was there at `seen_ms` had nothing to commit: it lived silent before, or those that stayed
+        have committed nothing since, and ought to have."""
+        if seen_ms is None or own.last_commit_ms is None or max(own.last_commit_ms, self._newest_ms or 0) > seen_ms:
+            return False
+        intervals = [it for it in (own.commit_interval_ms, self._interval_ms) if it is not None]
+        long_ms = 2 * max(intervals, default=P.commit_interval_ms) + P.commit_interval_ms
+        return seen_ms - own.last_commit_ms > long_ms or (
+            self._newest_ms is not None and self._end_ms - seen_ms > long_ms
+        )
+
 
 class _Others(_Stayed):
     """What the other members of a generation did, looked at once for all that left it."""
@@ -851,6 +862,7 @@ def infer_epoch_departures(
             session=session,
             coordinator_change=coordinator_change,
             silence_share=others.silence_share(activity.get(member.member_id, NO_COMMITS)),
+            is_idle=others.is_idle(activity.get(member.member_id, NO_COMMITS), seen_ms.get(member.member_id)),
             write_pause=write_pause,
         )
         for member in left
@@ -881,15 +893,20 @@ def infer_kip848_departure(
     session: SessionSetting | None = None,
     coordinator_change: CoordinatorChange | None = None,
     silence_share: float = P.other_silence_share,
+    is_idle: bool = False,
     write_pause: WritePause | None = None,
 ) -> Departure:
     """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
     record of its own was written last (None: not known). `is_behind`: it had not reached the group's target.
     `session`: what brokers say of the group's sessions (None: nothing). `coordinator_change`: the newest of its
     partition, and `write_pause` the newest pause in it (None: none is known). `silence_share`: how many fall silent
-    for another reason before they go."""
+    for another reason before they go; `is_idle`: it had nothing to commit."""
     rest = at_ms, seen_ms, is_behind, session, coordinator_change, silence_share
     found = _kip848_departure(member, activity, *rest)
+    if is_idle and found.cause is Cause.SESSION_TIMEOUT:
+        # Its silence tells of no death.
+        idle = *rest[:-1], P.falls_idle_with_all_share
+        found = _agreed_departure(found, _kip848_departure(member, activity, *idle))
     seldom = _as_seldom(activity, at_ms)
     if seldom != activity:
         found = _agreed_departure(found, _kip848_departure(member, seldom, *rest))

@@ -560,7 +560,7 @@ def kip848_departure_probabilities(
         until_ms = at_ms if committed is not None else at_ms + session_ms
         out[Cause.SESSION_TIMEOUT] = _kip848_session_expiry_times(member, session, last, interval, until_ms)
         # With nothing to commit any time is as good; and where others committed what it has, it is idle.
-        idle = P.idle_member_share
+        idle = max(P.idle_member_share, silence_share)
         works = 1.0 if committed is None else idle + (1 - idle) * exp(-max(at_ms - last, 0) / interval)
         out[Cause.MEMBER_LEFT] = (UniformInterval(works, last, max(at_ms, last + interval)),)
         if committed is None and session is None and member.session_timeout_ms is None:

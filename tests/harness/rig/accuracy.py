@@ -337,7 +337,7 @@ _NOT_KNOWN = """
 - Groups with idle topics: clients that commit only changed offsets then leave no trace. Measured once with topics to
   which nothing was written: of 597 departures 48 % were right and 50 % unknown; of those with a confidence of
   0.9 or more none was wrong. And once with topics that fell idle before members were restarted, one after the other:
-  of 252 departures 38 % were right and 61 % unknown; no wrong one had a confidence of 0.6 or more.
+  of 324 departures 33 % were right and 66 % unknown; no wrong one had a confidence of 0.6 or more.
 - Members whose commits are more than 90 s apart on average, because their topics were idle or the log was compacted:
   how often they commit while they work is not known. A departure whose cause depends on it is `unknown_departure`.
 - Members whose session and poll timeouts are closer to each other than their commits: the likelier of the two is

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent.core.inference.cause_inference import infer_kip848_departure
-from agent.core.inference.facts import CommitActivity, Inference
+from agent.core.inference.cause_inference import infer_epoch_departures, infer_kip848_departure
+from agent.core.inference.facts import NO_COMMITS, CommitActivity, Inference
 from agent.core.inference.session_settings import SessionSetting
 from agent.core.shadow import classic
 from agent.core.shadow.transitions import MemberLeft, Rebalanced
@@ -556,6 +556,31 @@ def test_how_a_kip_848_member_went_whose_pace_is_not_known(
     left = next(it for it in log.replayed()[1] if isinstance(it, MemberLeft)).inferred
     assert left is not None
     assert (left.cause, left.confidence) == (cause, confidence)
+
+
+@pytest.mark.parametrize(
+    ("silent_before_ms", "stayed", "is_told"),
+    [
+        (20_000, [NO_COMMITS], False),
+        (1_000, [CommitActivity(b.T0, 1_000)], False),
+        (20_000, [], False),
+        (1_000, [], True),
+        (20_000, [CommitActivity(b.T0 + 28_000, 1_000)], True),
+    ],
+)
+def test_silence_of_a_kip_848_member_whose_topics_are_idle_is_no_death(
+    silent_before_ms: int, stayed: list[CommitActivity], *, is_told: bool
+) -> None:
+    """It went 9 s after it reached an epoch, silent before that already, or as those are that stayed."""
+    member = Member(
+        "a", "a", "/10.0.0.1", rebalance_timeout_ms=R, client_library="librdkafka", assignment={"t": (0,)}
+    )
+    seen_ms, activity = b.T0 + 20_000, CommitActivity(b.T0 + 20_000 - silent_before_ms, 1_000)
+    session = SessionSetting(6_000, 1_500)
+    told = infer_epoch_departures(
+        [member], {"a": activity}, seen_ms + 9_000, {"a": seen_ms}, (), (), session=session, stayed=stayed
+    )["a"]
+    assert told.cause == ("session_timeout" if is_told else "unknown_departure"), told.confidence
 
 
 def test_other_reasons_to_raise_an_epoch() -> None:
