@@ -266,7 +266,8 @@ def _evidence_of(lines: Sequence[TimelineEntry]) -> tuple[Evidence, ...]:
 
 def _evidence_paragraphs(totals: Totals) -> list[Paragraph]:
     known = (gone for gone in totals.departures if gone.cause != Cause.UNKNOWN_DEPARTURE)
-    ways = grouped(known, lambda gone: gone.way)
+    # What is said of some is not said of others of the same cause, as that a static one was to be restarted.
+    ways = grouped(known, lambda gone: (gone.way, frozenset(str(it.get("kind")) for it in gone.evidence)))
     out = []
     for same in sorted(ways.values(), key=lambda gone: (gone[0].cause == Cause.MEMBER_LEFT, -len(gone))):
         because = departure_evidence(same)

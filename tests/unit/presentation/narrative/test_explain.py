@@ -371,6 +371,20 @@ def test_who_was_lost_at_once_each_time_is_not_kept_stopped() -> None:
     assert advice.startswith("Find why each of 2 clients stopped sending heartbeats")
 
 
+def test_what_is_known_of_one_is_not_said_of_another() -> None:
+    """One was killed; a static one had left to be restarted. Both are session timeouts."""
+    expired = {"kind": "static_member_expired", "member_id": "b-1"}
+    killed, away = (m.gone(it, "session_timeout") for it in "ab")
+    story = tell(
+        m.rebalance(1, "session_timeout", left=[killed], evidence=[m.gap("a", 11_000)]),
+        m.rebalance(2, "session_timeout", T0 + MINUTE, left=[away], evidence=[expired]),
+        form=m.form(),
+    )
+    why = [it.text for it in story.paragraphs if it.kind == "why"]
+    assert [it.split(":")[0] for it in why] == ["Session timeout of `a`", "Session timeout of `b`"]
+    assert ["restart" in it for it in why] == [False, True]
+
+
 def test_a_poll_timeout() -> None:
     late = m.rebalance(
         2,
