@@ -124,6 +124,8 @@ def _parse(line: bytes, number: int) -> RawRecord | PayloadLine:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
+        if b"\0" in line:
+            raise _BadLineError("expected a JSON object, got binary data; a segment is read by its path") from None
         raise _BadLineError(f"expected a JSON object, got {_shown(line)} ({error})") from None
     if not isinstance(fields, dict):
         raise _BadLineError(f"expected a JSON object, got {_shown(line)}")

@@ -49,6 +49,7 @@ def test_payload_lines():
     [
         ("{", "expected a JSON object, got {"),
         ("[1]", "expected a JSON object, got [1]"),
+        ("\0\0\0\x0b{", "expected a JSON object, got binary data; a segment is read by its path"),
         ("[" * 100_000, "expected a JSON object"),
         (b"\xff\xfe\xff", "expected a JSON object"),
         ('{"value":null}', "key: expected hex or null, the line has none"),
