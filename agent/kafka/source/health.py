@@ -143,7 +143,8 @@ class ReaderHealth:
             return {}
         for partition, end in ends.items():
             progress[partition].end = end
-        self.held_back = {it: end for it, end in ends.items() if end < known.get(it, -1)}
+        # Of one that is not asked for nobody knows whether the transaction has ended.
+        self.held_back = {it: end for it, end in {**self.held_back, **ends}.items() if end < known.get(it, -1)}
         # Of a partition that no fetch was answered for yet there is no watermark: a transaction may be open there.
         return {
             it: now_s for it, behind in self.behind_records(progress).items() if not behind and known.get(it, -1) >= 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from agent.common import pacing
+from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord, RecordBatch
 from agent.kafka.source import open_transactions
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
@@ -397,6 +398,21 @@ def test_no_group_is_made(conf, topic, admin):
     assert "kshadow-reader" not in {group.group_id for group in groups.valid}
 
 
+def offsets_sent(conf, partition):
+    """Who has a transaction open in a partition of four."""
+    names = (f"holder-{number}" for number in range(1_000))
+    group = next(it for it in names if partition_for_group(it, 4) == partition)
+    admin = AdminClient({**conf, **QUIET})
+    await_all(admin.create_topics([NewTopic("orders", 1, 2)]))
+    producer = Producer({**conf, **QUIET, "transactional.id": group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    asking = Consumer({**conf, **QUIET, "group.id": group})
+    producer.send_offsets_to_transaction([TopicPartition("orders", 0, 1)], asking.consumer_group_metadata(), 30)
+    asking.close()
+    return producer
+
+
 def test_partitions_without_a_leader_hold_up_no_others():
     """Their broker is gone, and has the only replica."""
     alone = {"offsets.topic.num.partitions": "4", "offsets.topic.replication.factor": "1"}
@@ -418,6 +434,8 @@ def test_partitions_without_a_leader_hold_up_no_others():
 
             reader.connect()
             polled(lambda: reader.read_until_s.keys() == gone | led)
+            opened = offsets_sent(conf, there)
+            polled(lambda: reader.held_back == {there: 0})
             cluster.brokers[2].kill()
             polled(lambda: not any(map(reader.is_stopped, led)) and all(map(reader.is_stopped, gone)))
             said = f"{OFFSETS}: expected leaders, none for partitions {sorted(gone)}"
@@ -434,11 +452,15 @@ def test_partitions_without_a_leader_hold_up_no_others():
             )
             assert [(it.partition, it.value) for it in records] == [(here, b"v")]
             assert reader.read_until_s.keys() == led
+            # Nor is it known that the transaction has ended.
+            assert reader.held_back == {there: 0}
             cluster.brokers[2].start()
+            opened.commit_transaction(30)
             polled(lambda: reader.healthy and reader.read_until_s.keys() == gone | led)
+            assert reader.held_back == {}
             producer.produce(OFFSETS, b"w", b"k", there)
             assert producer.flush(20) == 0
-            assert [it.value for it in polled(lambda: reader.positions[there] == 1)] == [b"w"]
+            assert [it.value for it in polled(lambda: reader.positions[there] == 3)] == [b"w"]
 
 
 def test_a_broker_that_goes_and_comes_back(tmp_path):
