@@ -239,7 +239,9 @@ def _as_given_up(inferred: Inference, member_ids: Collection[str]) -> Inference:
     departures = dict(inferred.departures)
     for name in member_ids & departures.keys():
         departures[name] = replace(departures[name], cause=Cause.SESSION_TIMEOUT)
-    return replace(inferred, cause=Cause.SESSION_TIMEOUT, departures=departures)
+    # Whoever went, a group that migrated did.
+    cause = inferred.cause if inferred.cause is Cause.PROTOCOL_MIGRATED else Cause.SESSION_TIMEOUT
+    return replace(inferred, cause=cause, departures=departures)
 
 
 # Rules: what the members that are there before and after changed.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent.core.causes import Cause
 from agent.core.inference.cause_inference import infer_kip848_departure, infer_rebalance, notice_time_ms
-from agent.core.inference.facts import CommitActivity, Inference, RebalanceFacts
+from agent.core.inference.facts import CommitActivity, Inference, RebalanceFacts, WritePause
 from agent.core.shadow.views import Member
 
 END = 1_790_000_100_000
@@ -401,3 +401,12 @@ def test_positions_that_stand_tell_a_stall_only_where_others_move(others_ms: int
     activity = {f"{name}-id": CommitActivity(END - 600, 1_000, END - ms) for name, ms in stood.items()}
     known = facts(asyncs, asyncs[1:], {}, activity=activity)
     assert how(infer_rebalance(known)) == {"a": told}
+
+
+def test_a_group_that_migrates_as_its_broker_goes_on_has_migrated() -> None:
+    """Whether who went meanwhile had stalled or was given up nothing tells."""
+    pause = WritePause(END - R - 1_000, END, of_others=True)
+    known = facts([A, B], [B], {"a": R + 1_000}, lasted=R + 60_000, migrated=True, write_pause=pause)
+    inferred = infer_rebalance(known)
+    assert (inferred.cause, inferred.confidence) == ("protocol_migrated", 1.0)
+    assert how(inferred) == {"a": "unknown_departure"}
