@@ -149,10 +149,16 @@ class AgentParts(Struct, frozen=True, kw_only=True):
         return not isinstance(self.reader, SharedTopicReader) or self.reader.is_sole_owner
 
     @property
+    def what_has_stopped(self) -> str:
+        """Where not all is read: whether others are, as where some partitions have no leader."""
+        is_all = all(map(self.reader.is_stopped, self.reader.positions))
+        return "reading" if is_all else "reading some partitions"
+
+    @property
     def reading_problem(self) -> str | None:
         """Why what is told of groups, of some at least, is not as of now, however far was read; None while it is."""
         if not self.reader.healthy:
-            return f"reading has stopped: {self.reader.last_error}"
+            return f"{self.what_has_stopped} has stopped: {self.reader.last_error}"
         if isinstance(self.reader, SampledReader) and (unanswered := self.reader.unanswered):
             return unanswered_phrase(unanswered)
         if not self.is_sole_owner:

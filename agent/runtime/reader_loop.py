@@ -206,7 +206,8 @@ class ReaderLoop(BackgroundThread):
             if self._stopped_s is None:
                 self._stopped_s = now_s
             self._told_errors.add(type(error))
-            log.warning("reading has stopped: %s; it goes on once that is over", error)
+            what = self._parts.what_has_stopped
+            log.warning("%s has stopped: %s; it goes on once that is over", what, error)
         elif error is None and self._stopped_s is not None:
             log.info("reading works again, after %.0f s", now_s - self._stopped_s)
             self._stopped_s = None

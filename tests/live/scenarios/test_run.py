@@ -251,7 +251,7 @@ def test_the_broker_goes_and_comes_back(cluster: Cluster, performance: object, t
         it.await_ready()
         cluster.broker.kill()
         assert it.await_ready(503) == [200, 503]
-        assert "reading has stopped" in it.get("/readyz")[1]
+        assert "has stopped: " in it.get("/readyz")[1]
         assert it.get("/healthz")[0] == 200
         assert it.get("/api/v1/groups")[0] == 200, "what is known can still be asked for"
         assert it.get("/metrics")[0] == 200

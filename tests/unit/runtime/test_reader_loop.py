@@ -27,10 +27,12 @@ from agent.kafka.source.progress import (
     GroupsBegunAnew,
     LogBounds,
     PartitionCountChanged,
+    PartitionProgress,
     ReaderNotice,
     TopicRecreated,
 )
 from agent.kafka.source.shared import SharedTopicReader
+from agent.kafka.source.topic import TopicReader
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.pipeline import ExportPipeline
@@ -162,6 +164,19 @@ def test_another_reason_why_reading_has_stopped_is_told(caplog: pytest.LogCaptur
             loop._tell_health()
     stopped = [f"reading has stopped: {it}; it goes on once that is over" for it in (unreachable, denied, denied)]
     assert caplog.messages == [*stopped[:2], "reading works again, after 0 s", stopped[2]]
+
+
+def test_where_some_partitions_are_read_on_reading_has_not_stopped(caplog: pytest.LogCaptureFixture) -> None:
+    parts = build_parts(AgentOptions(conf={"bootstrap.servers": "127.0.0.1:1"}))
+    assert isinstance(parts.reader, TopicReader)
+    progress = {number: PartitionProgress(0, 0, 0) for number in (0, 1)}
+    parts.reader._assignment.progress, parts.reader._is_connected = progress, True
+    assert parts.reading_problem is None
+    progress[1].error = SourceUnreachable("no leader")
+    with caplog.at_level("INFO", "kshadow"):
+        ReaderLoop(parts, lambda: None)._tell_health()
+    assert caplog.messages == ["reading some partitions has stopped: no leader; it goes on once that is over"]
+    assert parts.reading_problem == "reading some partitions has stopped: no leader"
 
 
 def test_a_source_some_of_whose_coordinators_are_silent_is_not_healthy() -> None:
