@@ -17,6 +17,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -215,7 +216,10 @@ def _serve(pipe: Connection, work: Callable[[Task], Result]) -> None:
     """The life of a process: until nobody is there any more who would ask."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     tasks: SimpleQueue[bytes | None] = SimpleQueue()
+    answers: SimpleQueue[bytes | None] = SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
+    sending = threading.Thread(target=_send, args=(pipe, answers), daemon=True)
+    sending.start()
     # To look for cycles among what tasks leave took a quarter of their time.
     gc.disable()
     while (pickled := tasks.get()) is not None:
@@ -223,9 +227,11 @@ def _serve(pipe: Connection, work: Callable[[Task], Result]) -> None:
         try:
             answer = work(task), None
         except Exception:  # noqa: BLE001  # whatever it is, the other process raises it
-            pipe.send((None, traceback.format_exc()))
+            answers.put(pickle.dumps((None, traceback.format_exc())))
         else:
-            pipe.send(answer)
+            answers.put(pickle.dumps(answer))
+    answers.put(None)
+    sending.join()
 
 
 def _receive(pipe: Connection, tasks: SimpleQueue[bytes | None]) -> None:
@@ -236,6 +242,14 @@ def _receive(pipe: Connection, tasks: SimpleQueue[bytes | None]) -> None:
             tasks.put(pipe.recv_bytes())
     except (EOFError, OSError):
         tasks.put(None)
+
+
+def _send(pipe: Connection, answers: SimpleQueue[bytes | None]) -> None:
+    """Give answers as they come, until None. A pipe has no room for one: who waited until it is taken would do
+    nothing meanwhile."""
+    with suppress(OSError):  # nobody asks any more
+        while (pickled := answers.get()) is not None:
+            pipe.send_bytes(pickled)
 
 
 def _end_with_parent() -> None:

@@ -25,9 +25,9 @@ from agent.runtime.shared_pieces import Piece, PieceRead, Task, read_task
 
 log = logging.getLogger("kshadow")
 
-MIN_WORKER_RECORDS, CORES_OF_EACH = 5_000_000, 2
-"""To start a process, and to hand over what it read, takes a second and a half, as reading some 3 million records in
-bulk does, which keeps nearly two cores busy: for fewer than this for each it is not done unasked."""
+MIN_WORKER_RECORDS, CORES_OF_EACH = 3_000_000, 2
+"""To start a process, and to take over what it has read, costs as much CPU as to read some 1.5 million records in
+bulk, which keeps nearly two cores busy: for fewer than twice as many for each it is not done unasked."""
 
 MIN_PLAIN_RECORDS = 2_000_000
 """The same where records are read one by one, which keeps one core busy."""
@@ -111,7 +111,8 @@ def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
     if not tasks:
         # Before another has started this one is done.
         return
-    log.info("%d processes read %d partitions, %d records", sharing.processes, len(sharing.ends), sharing.records)
+    others = min(sharing.processes - 1, len(tasks))
+    log.info("%d processes read %d partitions, %d records", 1 + others, len(sharing.ends), sharing.records)
     begun: dict[int, Sequence[Piece]] = {}
 
     def put(pieces: Sequence[Piece]) -> None:
@@ -122,17 +123,21 @@ def share_catch_up(parts: AgentParts, sharing: Sharing, here: Here) -> None:
         for number, found in workers.take(timeout_s):
             more = []
             for piece, it in zip(begun.pop(number), found, strict=True):
-                if it is None or reader.log_id != log_id:
-                    continue
-                here.take(it)
-                reader.read_elsewhere(it.partition, it.next_offset)
-                if it.goes_on:
+                if reader.log_id != log_id:
+                    return
+                if it is not None:
+                    here.take(it)
+                    reader.read_elsewhere(it.partition, it.next_offset)
+                if it is not None and it.goes_on:
                     more.append(Piece(piece.partition, it._replace(outputs=(), rejects=()), piece.end))
+                else:
+                    # What is left of it is for this process.
+                    reader.take_back([piece.partition])
             if more:
                 put(more)
 
     try:
-        with Workers(sharing.processes - 1, work) as workers:
+        with Workers(others, work) as workers:
             for task in tasks:
                 reader.leave([it.partition for it in task])
                 put(task)
