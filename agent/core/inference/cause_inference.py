@@ -220,18 +220,19 @@ def _agreed_departure(one: Departure, other: Departure) -> Departure:
 
 
 def _given_up_with(pause: WritePause, facts: RebalanceFacts) -> set[str]:
-    """Ids of those that left of which that may be so: of them nobody has heard since, and others were silent too."""
+    """Ids of those that left of which that may be so: of them nobody has heard since, and others were silent too. Not
+    of those that were told when they went."""
     first_ms = pause.until_ms - P.log_time_tolerance_ms
-    if not first_ms <= facts.end_ms <= pause.until_ms + P.heartbeat_interval_ms + P.late_heartbeat_ms:
+    last_ms = pause.until_ms + P.heartbeat_interval_ms + P.late_heartbeat_ms
+    if not (pause.of_others and first_ms <= facts.end_ms <= last_ms):
         return set()
-    heard_ms = {it.member_id: max(_activity(it, facts).last_commit_ms or 0, facts.since_ms or 0) for it in facts.left}
     return {
-        it.member_id for it in facts.left if heard_ms[it.member_id] <= pause.since_ms and _outlasts_session(pause, it)
+        it.member_id
+        for it in facts.left
+        if it.member_id not in facts.known_departures
+        and max(_activity(it, facts).last_commit_ms or 0, facts.since_ms or 0) <= pause.since_ms
+        and pause.lasted_ms + P.heartbeat_interval_ms >= member_limits(it).session_ms
     }
-
-
-def _outlasts_session(pause: WritePause, member: Member) -> bool:
-    return pause.of_others and pause.lasted_ms + P.heartbeat_interval_ms >= member_limits(member).session_ms
 
 
 def _as_given_up(inferred: Inference, member_ids: Collection[str]) -> Inference:
@@ -486,7 +487,6 @@ def _weigh(
     intervals = [it.commit_interval_ms for it in facts.activity.values() if it.commit_interval_ms is not None]
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     others = _Others(facts)
-    newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
     if usual_ms is not None and others.are_idle(usual_ms):
         usual_ms = None
     round_due, due_ms = _round_due(facts), facts.given_up_ms or facts.since_ms
@@ -508,7 +508,7 @@ def _weigh(
             silence_share=others.silence_share(_activity(member, facts)),
             others_moved=others.moved_after(member.member_id, _activity(member, facts)),
             coordinator_change=facts.coordinator_change,
-            newest_ms=newest_ms,
+            newest_ms=others.newest_of_all_ms,
             has_deleted_topic=facts.has_deleted_topic,
             is_followed_up=due_ms is not None,
         )
@@ -611,8 +611,8 @@ class _Others(_Stayed):
         stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
         super().__init__(stayed, facts.end_ms)
         self._since_ms = facts.since_ms
-        newest_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
-        self._is_silent = facts.since_ms is not None and newest_ms <= facts.since_ms
+        self.newest_of_all_ms = max((it.last_commit_ms or 0 for it in facts.activity.values()), default=0)
+        self._is_silent = facts.since_ms is not None and self.newest_of_all_ms <= facts.since_ms
         moved = [
             (at_ms, name)
             for name, it in facts.before.items()

@@ -410,3 +410,23 @@ def test_a_group_that_migrates_as_its_broker_goes_on_has_migrated() -> None:
     inferred = infer_rebalance(known)
     assert (inferred.cause, inferred.confidence) == ("protocol_migrated", 1.0)
     assert how(inferred) == {"a": "unknown_departure"}
+
+
+def test_of_a_pause_nothing_is_said_of_who_went_before() -> None:
+    gone = replace(A, session_timeout_ms=None)
+    told = replace(infer_rebalance(facts([B, C], [C], {"b": 500, "c": 5})).departures["b-id"], member=gone)
+    pause = WritePause(END - R - 1_000, END, of_others=True)
+    inferred = infer_rebalance(
+        facts(
+            [B],
+            [B],
+            {},
+            lasted=R + 60_000,
+            left=(gone,),
+            known_departures={"a-id": told},
+            migrated=True,
+            write_pause=pause,
+        )
+    )
+    assert (inferred.cause, how(inferred)) == ("protocol_migrated", {"a": "member_left"})
+    assert "nothing_written_ms" not in told.evidence
